@@ -44,15 +44,7 @@ fn one_process_keeps_the_right_to_raw_sockets_and_nothing_else() {
     );
     assert_eq!(agent.status("CapPrm").trim_start_matches('0'), "");
     let out = scratch.text("refused");
-    let rawip = [
-        "race",
-        "tcp",
-        "xtp-rawip",
-        "--to",
-        agent.address(),
-        "--out",
-        &out,
-    ];
+    let rawip = words!("race tcp xtp-rawip --to", agent.address(), "--out", &out);
     let said = with_keys(
         &scratch.text("none"),
         &[&rawip[..], &["--trial", "20ms"]].concat(),

@@ -136,22 +136,12 @@ fn race_between_two_hosts_takes_five_commands() {
     let out = scratch.text("run");
     let said = with_keys(
         &near,
-        &[
-            "race",
-            "udp",
-            "tcp",
-            "--to",
+        &words!(
+            "race udp tcp --to",
             agent.address(),
-            "--sizes",
-            "64",
-            "--trial",
-            "20ms",
-            "--blocks",
-            "1",
-            "--no-control",
-            "--out",
-            &out,
-        ],
+            "--sizes 64 --trial 20ms --blocks 1 --no-control --out",
+            &out
+        ),
     );
     assert_eq!(said.code, 0, "{}", said.err);
     crate::schema::accepts_folder(&scratch.path("run"));
@@ -190,14 +180,7 @@ fn together_races_against_several_agents_at_once() {
     let out = scratch.text("run");
     let race = |more: &[&str]| {
         let start = ["race", "tcp", "udp", "--sizes", "64", "--trial", "20ms"];
-        let rest = [
-            "--blocks",
-            "1",
-            "--no-control",
-            "--no-report",
-            "--to",
-            &both,
-        ];
+        let rest = words!("--blocks 1 --no-control --no-report --to", &both);
         with_keys(&none, &[&start[..], &rest, more].concat())
     };
     let said = race(&["--together", "--out", &out]);

@@ -77,15 +77,7 @@ fn two_circuits_over_a_link_are_judged_by_one_and_say_what_of_the_link_each_has(
     if !can_create_hosts() {
         return;
     }
-    let words = [
-        "tcp",
-        "-w",
-        "throughput",
-        "--circuits",
-        "1,2",
-        "--trial",
-        "500ms",
-    ];
+    let words = words!("tcp -w throughput --circuits 1,2 --trial 500ms");
     let link = ["--link", "rate=20mbit", "--no-calibration"];
     let words = [&words[..], &link].concat();
     let run = quick(&words);

@@ -14,14 +14,7 @@ fn proxies(scratch: &Scratch) -> (UnixListener, Tool, Tool) {
     let from = ["channel", "proxy", "--from", "xtp-message", "127.0.0.1:0"];
     let far = Tool::start(&[&from[..], &["--to", &receiving]].concat());
     let sending = scratch.text("sends");
-    let over = [
-        "channel",
-        "proxy",
-        &sending,
-        "--over",
-        "xtp-message",
-        &far.at,
-    ];
+    let over = words!("channel proxy", &sending, "--over xtp-message", &far.at);
     let near = Tool::start(&over);
     (listener, far, near)
 }
@@ -106,15 +99,7 @@ fn transport_that_cannot_carry_channels_is_refused() {
         assert_eq!(said.code, 2, "{}", said.err);
         assert!(said.err.contains(part), "{}", said.err);
     }
-    let small = [
-        "channel",
-        "proxy",
-        "--from",
-        "xtp-message",
-        "127.0.0.1:0",
-        "--to",
-        "x",
-    ];
+    let small = words!("channel proxy --from xtp-message 127.0.0.1:0 --to x");
     let said = towpath(&[&small[..], &["--ring", "1"]].concat());
     assert!(said.code == 2 && said.err.contains("64 B"), "{}", said.err);
 }

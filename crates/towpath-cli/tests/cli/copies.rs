@@ -36,13 +36,7 @@ fn share_that_the_kernel_copied_is_evidence_and_a_note() {
 fn mixes_and_the_other_direction_arrive_whole() {
     let scratch = Scratch::new();
     for (name, option) in [("mix", ["--mix", "64,1448"]), ("back", ["--reverse", "-6"])] {
-        let words = [
-            "tcp-zerocopy",
-            "tcp-sendfile",
-            "-w",
-            "throughput",
-            "--no-control",
-        ];
+        let words = words!("tcp-zerocopy tcp-sendfile -w throughput --no-control");
         let run = race(&scratch, name, &[&words[..], &option].concat());
         for transport in ["tcp-zerocopy", "tcp-sendfile"] {
             for trial in trials_of(&run, transport) {

@@ -26,15 +26,13 @@ fn folders_go_to_a_host_and_come_from_one() {
     for folder in [&inbox, &here] {
         fs::create_dir(folder).expect("room");
     }
-    let start = [
-        "cp",
-        "--receive",
+    let start = words!(
+        "cp --receive",
         &inbox,
         "--serve",
         &inbox,
-        "--listen",
-        "127.0.0.1:0",
-    ];
+        "--listen 127.0.0.1:0"
+    );
     let host = Tool::start(&start);
     let said = towpath(&["cp", "-rp", &top, &host.at]);
     assert_eq!(said.code, 0, "{}", said.err);
@@ -149,14 +147,9 @@ fn interrupted_copy_says_so_and_goes_on_at_once() {
 
 #[test]
 fn forwarders_and_endpoints_behind_them_answer_ping() {
-    let host = Tool::start(&[
-        "forward",
-        "--from",
-        "xtp,dialect=3.6",
-        "127.0.0.1:0",
-        "--to",
-        "127.0.0.1:9",
-    ]);
+    let host = Tool::start(&words!(
+        "forward --from xtp,dialect=3.6 127.0.0.1:0 --to 127.0.0.1:9"
+    ));
     let to = ["xtp", "forwarder", "127.0.0.1:0", "--to", &host.at];
     let router = Tool::start(&to);
     let quick = ["--interval", "5ms", "--count", "8", "--json"];
@@ -191,23 +184,8 @@ fn forwarders_and_endpoints_behind_them_answer_ping() {
         "{hops}"
     );
     // An endpoint of 4.0 has no answer, which is said with the remedy.
-    let silent = Tool::start(&[
-        "forward",
-        "--from",
-        "xtp",
-        "127.0.0.1:0",
-        "--to",
-        "127.0.0.1:9",
-    ]);
-    let said = towpath(&[
-        "xtp",
-        "ping",
-        &silent.at,
-        "--count",
-        "1",
-        "--timeout",
-        "50ms",
-    ]);
+    let silent = Tool::start(&words!("forward --from xtp 127.0.0.1:0 --to 127.0.0.1:9"));
+    let said = towpath(&words!("xtp ping", &silent.at, "--count 1 --timeout 50ms"));
     assert_eq!(said.code, 1);
     assert!(said.err.contains("dialect=3.6"), "{}", said.err);
     for tool in [host, router, silent] {

@@ -162,14 +162,7 @@ fn assert_slow_link_found(links: &str, link: usize) {
     let listen = format!("{address}:0");
     let start = |command: Command| far_host.spawn(command).expect("the program starts");
     let agent = Agent::start_by(start, &far, &["--listen", &listen], 2);
-    let ask = [
-        "doctor",
-        "--to",
-        agent.address(),
-        "--trial",
-        "1500ms",
-        "--json",
-    ];
+    let ask = words!("doctor --to", agent.address(), "--trial 1500ms --json");
     let report = json(&on(near_host, &near, &ask));
     let survey = &report["hosts"][0];
     for way in ["there", "back"] {

@@ -6,15 +6,7 @@ use crate::support::{Scratch, is_valid_trial, race, towpath, trials_of};
 fn empty_messages_race_beside_short_ones_where_all_contestants_carry_them() {
     let scratch = Scratch::new();
     let transports = ["udp", "udp-segmented", "unix-dgram", "shm", "bare", "vmtp"];
-    let options = [
-        "--sizes",
-        "0,64",
-        "--trial",
-        "80ms",
-        "--blocks",
-        "1",
-        "--no-control",
-    ];
+    let options = words!("--sizes 0,64 --trial 80ms --blocks 1 --no-control");
     let run = race(&scratch, "empty", &[&transports[..], &options].concat());
     for transport in transports {
         for (workload, measure) in [("throughput", "messages_per_s"), ("delay", "delay_p50_us")] {

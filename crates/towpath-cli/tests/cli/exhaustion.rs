@@ -43,14 +43,10 @@ fn echoes(mut tcp: TcpStream) -> bool {
 
 #[test]
 fn forward_without_descriptors_pauses_and_recovers() {
-    let far = Tool::start(&[
-        "forward",
-        "--from",
-        "xtp",
-        "127.0.0.1:0",
-        "--to",
-        &echo_server(),
-    ]);
+    let far = Tool::start(&words!(
+        "forward --from xtp 127.0.0.1:0 --to",
+        &echo_server()
+    ));
     let local = ["forward", "127.0.0.1:0", "--over", "xtp", &far.at];
     let mut near = Tool::start_with_descriptors(DESCRIPTORS, &local);
     let process = near.child.as_ref().expect("it runs").id();
@@ -84,14 +80,8 @@ fn forward_without_descriptors_pauses_and_recovers() {
 
 #[test]
 fn far_end_without_descriptors_breaks_connections() {
-    let remote = [
-        "forward",
-        "--from",
-        "xtp",
-        "127.0.0.1:0",
-        "--to",
-        &echo_server(),
-    ];
+    let echo = echo_server();
+    let remote = words!("forward --from xtp 127.0.0.1:0 --to", &echo);
     let far = Tool::start_with_descriptors(DESCRIPTORS, &remote);
     let near = Tool::start(&["forward", "127.0.0.1:0", "--over", "xtp", &far.at]);
     let mut clients: Vec<TcpStream> = (0..2 * DESCRIPTORS)

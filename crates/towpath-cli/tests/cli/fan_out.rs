@@ -145,13 +145,7 @@ fn receivers_on_hosts_of_their_own_share_the_link() {
     if !can_create_hosts() {
         return;
     }
-    let link = [
-        "--link",
-        "rate=200mbit",
-        "--no-calibration",
-        "--fan-out",
-        "2",
-    ];
+    let link = words!("--link rate=200mbit --no-calibration --fan-out 2");
     let transports = ["tcp", "udp", "xtp", "xtp-multicast"];
     let run = fanned(&transports, &link);
     for transport in transports {
@@ -170,25 +164,8 @@ fn receivers_on_hosts_of_their_own_share_the_link() {
 fn report_names_slowest_and_fastest_receiver() {
     let scratch = Scratch::new();
     let out = scratch.text("run");
-    let race = [
-        "race",
-        "tcp",
-        "-w",
-        "throughput",
-        "--sizes",
-        "64",
-        "--fan-out",
-        "2",
-    ];
-    let short = [
-        "--trial",
-        "20ms",
-        "--blocks",
-        "1",
-        "--no-control",
-        "--out",
-        &out,
-    ];
+    let race = words!("race tcp -w throughput --sizes 64 --fan-out 2");
+    let short = words!("--trial 20ms --blocks 1 --no-control --out", &out);
     let said = towpath(&[&race[..], &short].concat());
     assert_eq!(said.code, 0, "{}", said.err);
     let text = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -241,14 +218,7 @@ fn receivers_on_agents_get_each_message() {
     let all = agents.each_ref().map(Agent::address);
     let (to, out) = (all.join(","), scratch.text("run"));
     let race = ["race", "tcp", "udp", "-w", "throughput", "--sizes", "64"];
-    let short = [
-        "--trial",
-        "20ms",
-        "--blocks",
-        "1",
-        "--no-control",
-        "--no-report",
-    ];
+    let short = words!("--trial 20ms --blocks 1 --no-control --no-report");
     let place = ["--fan-out", "2", "--to", &to, "--out", &out];
     let said = with_keys(&none, &[&race[..], &short, &place].concat());
     assert_eq!(said.code, 0, "{}", said.err);

@@ -74,20 +74,10 @@ fn json_mode_prints_only_json() {
     assert!(doctor["findings"].is_array() && doctor["facts"].is_array());
     let scratch = Scratch::new();
     let out = scratch.text("run");
-    let race = [
-        "race",
-        "tcp",
-        "null",
-        "--sizes",
-        "64,128,256,512",
-        "--trial",
-        "20ms",
-        "--blocks",
-        "1",
-        "--json",
-        "--out",
-        &out,
-    ];
+    let race = words!(
+        "race tcp null --sizes 64,128,256,512 --trial 20ms --blocks 1 --json --out",
+        &out
+    );
     let summary = json(&towpath(&race));
     assert_eq!(summary["status"], "complete");
     assert_eq!(json(&towpath(&["show", &out, "--json"])), summary);

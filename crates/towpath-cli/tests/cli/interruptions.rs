@@ -88,22 +88,10 @@ fn killed_race_leaves_no_workers_and_readable_folder() {
 #[test]
 fn killed_worker_fails_only_its_trial() {
     let scratch = Scratch::new();
-    let child = start(&[
-        "race",
-        "tcp",
-        "--sizes",
-        "64",
-        "-w",
-        "throughput",
-        "--trial",
-        "150ms",
-        "--blocks",
-        "8",
-        "--turns",
-        "off",
-        "--out",
-        &scratch.text("run"),
-    ]);
+    let child = start(&words!(
+        "race tcp --sizes 64 -w throughput --trial 150ms --blocks 8 --turns off --out",
+        &scratch.text("run")
+    ));
     let folder = scratch.path("run");
     wait_until("no trial ends", || lines(&folder) >= 2);
     for worker in 0..2 {

@@ -64,14 +64,7 @@ fn super_frames_carry_many_segments_true_frames_one() {
     }
     let mean = |link: &str| {
         let scratch = Scratch::new();
-        let arguments = [
-            "tcp",
-            "--no-calibration",
-            "-w",
-            "throughput",
-            "--sizes",
-            "64KiB",
-        ];
+        let arguments = words!("tcp --no-calibration -w throughput --sizes 64KiB");
         let mut all = vec!["--link", link, "--no-control", "--trial", "200ms"];
         all.extend(arguments);
         let run = crate::support::race(&scratch, "run", &all);
@@ -114,15 +107,7 @@ fn race_survives_scheduled_link_cut() {
     }
     let scratch = Scratch::new();
     let link = "rate=20mbit,delay=1ms;100ms:cut;250ms:up,rate=10mbit";
-    let arguments = [
-        "tcp",
-        "xtp",
-        "--no-calibration",
-        "-w",
-        "throughput",
-        "--trial",
-        "600ms",
-    ];
+    let arguments = words!("tcp xtp --no-calibration -w throughput --trial 600ms");
     let run = linked(&scratch, link, &arguments);
     for name in ["tcp", "xtp"] {
         for trial in trials_of(&run, name) {
@@ -143,24 +128,10 @@ fn cpu_quota_slows_its_host() {
         let scratch = Scratch::new();
         let out = scratch.text("run");
         let mut command = program();
-        command.args([
-            "race",
-            "udp",
-            "--link",
-            "true",
-            "--no-calibration",
-            "--sizes",
-            "1000",
-        ]);
-        command.args([
-            "-w",
-            "throughput",
-            "--trial",
-            "400ms",
-            "--blocks",
-            "1",
-            "--no-control",
-        ]);
+        command.args(words!("race udp --link true --no-calibration --sizes 1000"));
+        command.args(words!(
+            "-w throughput --trial 400ms --blocks 1 --no-control"
+        ));
         command.args(["--no-report", "--out", &out]).args(more);
         let output = command
             .stdin(Stdio::null())
@@ -202,28 +173,12 @@ fn host_loopback_works_and_killed_testbed_is_swept() {
     // A race within a host, over its own loopback.
     let program = env!("CARGO_BIN_EXE_towpath");
     let out = scratch.text("run");
-    let inside = [
-        "exec",
-        "--name",
-        "self",
-        "a",
-        "--",
+    let inside = words!(
+        "exec --name self a --",
         program,
-        "race",
-        "tcp",
-        "--sizes",
-        "64",
-        "-w",
-        "delay",
-        "--trial",
-        "50ms",
-        "--blocks",
-        "1",
-        "--no-control",
-        "--no-report",
-        "--out",
-        &out,
-    ];
+        "race tcp --sizes 64 -w delay --trial 50ms --blocks 1 --no-control --no-report --out",
+        &out
+    );
     let said = run(&inside);
     assert_eq!(said.code, 0, "{}", said.err);
     // With its holder killed, the testbed is gone.

@@ -42,6 +42,18 @@
 //! * `hostile_files` - results and scenarios that are pipes, devices, endless or huge.
 //! * `help_and_output` - help, man page, completions, JSON, colours, pipes.
 
+/// The words of a command line: literals as they are typed, between spaces, and other words as they are.
+macro_rules! words {
+    (@of [$($done:tt)*]) => { [$($done)*].concat() };
+    (@of [$($done:tt)*] $line:literal $(, $($rest:tt)*)?) => {
+        words!(@of [$($done)* $line.split(' ').collect::<Vec<&str>>(),] $($($rest)*)?)
+    };
+    (@of [$($done:tt)*] $word:expr $(, $($rest:tt)*)?) => {
+        words!(@of [$($done)* <[&str]>::to_vec(&[$word]),] $($($rest)*)?)
+    };
+    ($($all:tt)+) => { words!(@of [] $($all)+) };
+}
+
 mod agent_allowances;
 mod agents;
 mod beside_others;

@@ -27,14 +27,7 @@ fn state(out: &Path, id: &str) -> String {
 fn shipped_study_that_was_killed_ends_with_exhibits_and_judged_findings() {
     let scratch = Scratch::new();
     let (out, text) = (scratch.path("out"), scratch.text("out"));
-    let words = [
-        "study",
-        "run",
-        "bidulock-2007/table-1",
-        "--quick",
-        "--out",
-        &text,
-    ];
+    let words = words!("study run bidulock-2007/table-1 --quick --out", &text);
     let child = start(&words);
     wait_until("the first race does not end", || {
         state(&out, "loopback") == "done"

@@ -65,14 +65,7 @@ fn reverse_and_bidir_change_senders() {
 
 #[test]
 fn circuit_shares_add_up_to_one() {
-    let run = quick(&[
-        "tcp",
-        "unix-stream",
-        "--circuits",
-        "3",
-        "-w",
-        "throughput,delay",
-    ]);
+    let run = quick(&words!("tcp unix-stream --circuits 3 -w throughput,delay"));
     assert_all_valid(&run, &["tcp", "unix-stream"]);
     for trial in trials_of(&run, "tcp") {
         assert_eq!(trial.cell.integer("circuits"), Some(3));
@@ -132,14 +125,7 @@ fn packet_sizes_are_sampled_in_pilots() {
         return;
     }
     let scratch = Scratch::new();
-    let arguments = [
-        "udp",
-        "--mix",
-        "64,1400",
-        "--packet-sizes",
-        "-w",
-        "throughput",
-    ];
+    let arguments = words!("udp --mix 64,1400 --packet-sizes -w throughput");
     let mut all = arguments.to_vec();
     all.extend(["--sizes", "64", "--no-control"]);
     let run = race(&scratch, "run", &all);
@@ -205,15 +191,7 @@ fn swap_exchanges_cpus() {
 
 #[test]
 fn tcp_options_are_effective() {
-    let on = [
-        "tcp",
-        "--nodelay",
-        "on",
-        "--congestion",
-        "reno",
-        "-w",
-        "throughput",
-    ];
+    let on = words!("tcp --nodelay on --congestion reno -w throughput");
     let run = quick(&on);
     assert_effective(&run, "sender.nodelay", "true");
     assert_effective(&run, "sender.congestion", "reno");
@@ -353,15 +331,7 @@ fn xtp_races_under_addresses_of_each_format() {
 fn labels_with_options_are_printed_and_exported_whole() {
     let scratch = Scratch::new();
     let label = "tcp,buffers=64k,nodelay=on";
-    let run = [
-        "tcp",
-        label,
-        "--sizes",
-        "1KiB",
-        "--no-control",
-        "-w",
-        "throughput",
-    ];
+    let run = words!("tcp", label, "--sizes 1KiB --no-control -w throughput");
     race(&scratch, "run", &run);
     let folder = scratch.text("run");
     let shown = crate::support::towpath(&["show", &folder]);
@@ -381,29 +351,14 @@ fn nice_values_are_effective() {
         eprintln!("SKIPPED: raising a priority needs root");
         return;
     }
-    let run = quick(&[
-        "tcp",
-        "--priority",
-        "sender=-5,receiver=7",
-        "-w",
-        "throughput",
-    ]);
+    let run = quick(&words!("tcp --priority sender=-5,receiver=7 -w throughput"));
     assert_effective(&run, "sender.priority", "-5");
     assert_effective(&run, "receiver.priority", "7");
 }
 
 #[test]
 fn plan_suffices_to_repeat_race() {
-    let arguments = [
-        "udp",
-        "tcp",
-        "--seed",
-        "7",
-        "-w",
-        "throughput",
-        "--blocks",
-        "2",
-    ];
+    let arguments = words!("udp tcp --seed 7 -w throughput --blocks 2");
     let order = |run: &RunData| -> Vec<String> {
         let trials = run.trials.iter();
         trials.map(|trial| trial.cell.transport()).collect()

@@ -30,26 +30,8 @@ fn failure(client: &str, number: &str) -> String {
     let scratch = Scratch::new();
     let file = file(&scratch, client, number);
     let out = scratch.text("run");
-    let words = [
-        "race",
-        "exec:mine",
-        "--contestants",
-        &file,
-        "-w",
-        "delay",
-        "--sizes",
-        "64",
-    ];
-    let more = [
-        "--trial",
-        "1s",
-        "--blocks",
-        "1",
-        "--no-control",
-        "--no-report",
-        "--out",
-        &out,
-    ];
+    let words = words!("race exec:mine --contestants", &file, "-w delay --sizes 64");
+    let more = words!("--trial 1s --blocks 1 --no-control --no-report --out", &out);
     let said = towpath(&[&words[..], &more[..]].concat());
     assert_eq!(said.code, 1, "{}", said.err);
     let run = RunData::read(&scratch.path("run")).expect("the result can be read");
@@ -63,16 +45,7 @@ fn failure(client: &str, number: &str) -> String {
 fn program_of_ones_own_races_beside_a_transport() {
     let scratch = Scratch::new();
     let file = file(&scratch, "echo 1 us; echo 12.5 us", MICROSECONDS);
-    let words = [
-        "exec:mine",
-        "tcp",
-        "--contestants",
-        &file,
-        "-w",
-        "delay",
-        "--sizes",
-        "64",
-    ];
+    let words = words!("exec:mine tcp --contestants", &file, "-w delay --sizes 64");
     let run = race(&scratch, "run", &words);
     let mine = trials_of(&run, "exec:mine");
     assert_eq!(mine.len(), 2, "one and the control");
@@ -142,24 +115,9 @@ fn program_that_claims_more_than_its_interface_carried_fails_its_trial() {
          number = {{ regex = '([0-9]+) Gbit', unit = \"Gbit/s\" }}\n"
     );
     let file = write(&scratch, &text);
-    let words = [
-        "race",
-        "exec:mine",
-        "--contestants",
-        &file,
-        "-w",
-        "throughput",
-    ];
+    let words = words!("race exec:mine --contestants", &file, "-w throughput");
     let out = scratch.text("run");
-    let more = [
-        "--trial",
-        "1s",
-        "--blocks",
-        "1",
-        "--no-report",
-        "--out",
-        &out,
-    ];
+    let more = words!("--trial 1s --blocks 1 --no-report --out", &out);
     let said = towpath(&[&words[..], &more[..]].concat());
     assert_eq!(said.code, 1, "{}", said.err);
     assert!(
@@ -191,16 +149,12 @@ fn server_that_is_not_ready_fails_its_trial_with_its_words() {
                 number = { regex = '(1)', unit = \"us\" }\n";
     let file = write(&scratch, text);
     let out = scratch.text("run");
-    let words = [
-        "race",
-        "exec:mine",
-        "--contestants",
+    let words = words!(
+        "race exec:mine --contestants",
         &file,
-        "-w",
-        "delay",
-        "--out",
-        &out,
-    ];
+        "-w delay --out",
+        &out
+    );
     let said = towpath(&[&words[..], &["--trial", "1s", "--no-report"][..]].concat());
     assert_eq!(said.code, 1, "{}", said.err);
     let wanted = "the server exited with code 3 before it was ready; it said \"in use\"";
@@ -281,15 +235,7 @@ fn iperf3_races_against_tcp_and_costs_processor_time() {
         return;
     }
     let scratch = Scratch::new();
-    let words = [
-        "tcp",
-        "exec:iperf3",
-        "-w",
-        "throughput",
-        "--sizes",
-        "16KiB",
-        "--no-control",
-    ];
+    let words = words!("tcp exec:iperf3 -w throughput --sizes 16KiB --no-control");
     let run = race(&scratch, "run", &words);
     for trial in trials_of(&run, "exec:iperf3") {
         assert_eq!(trial.status, Status::Ok, "{}", trial.reason);
@@ -308,14 +254,7 @@ fn sockperf_reports_its_percentiles() {
         return;
     }
     let scratch = Scratch::new();
-    let words = [
-        "exec:sockperf",
-        "exec:sockperf-tcp",
-        "-w",
-        "delay",
-        "--sizes",
-        "64",
-    ];
+    let words = words!("exec:sockperf exec:sockperf-tcp -w delay --sizes 64");
     let run = race(
         &scratch,
         "run",

@@ -173,23 +173,11 @@ fn interface_picks_the_second_link_and_captures_have_both() {
     }
     let scratch = Scratch::new();
     let capture = scratch.text("both.pcapng");
-    let arguments = [
-        "raw-ether",
-        "--link",
-        "delay=1ms+true",
-        "--interface",
-        "eth1",
-        "--capture",
+    let arguments = words!(
+        "raw-ether --link delay=1ms+true --interface eth1 --capture",
         &capture,
-        "--no-calibration",
-        "--no-control",
-        "-w",
-        "delay",
-        "--sizes",
-        "100",
-        "--trial",
-        "100ms",
-    ];
+        "--no-calibration --no-control -w delay --sizes 100 --trial 100ms"
+    );
     let run = race(&scratch, "run", &arguments);
     for trial in trials_of(&run, "raw-ether") {
         assert_eq!(trial.status, Status::Ok, "{}", trial.reason);
@@ -214,16 +202,9 @@ fn testbed_with_two_links_describes_each() {
         all.extend(arguments);
         towpath_in(&scratch, &all)
     };
-    let up = run(&[
-        "up",
-        "--name",
-        "two",
-        "--link",
-        "delay=1ms+ether10",
-        "--hosts",
-        "3",
-        "--star",
-    ]);
+    let up = run(&words!(
+        "up --name two --link delay=1ms+ether10 --hosts 3 --star"
+    ));
     assert_eq!(up.code, 0, "{}", up.err);
     for wanted in [
         "c 10.77.0.3 10.78.0.3",

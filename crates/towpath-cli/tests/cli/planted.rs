@@ -34,15 +34,7 @@ fn both_ends_of_a_slower_contestant_pause_and_the_other_never_does() {
 fn planted_share_that_would_slow_nothing_fails_its_trials_and_says_why() {
     let scratch = Scratch::new();
     let other = slower_by(&scratch, "5%");
-    let words = [
-        "tcp",
-        &other,
-        "-w",
-        "delay",
-        "--sizes",
-        "64",
-        "--no-control",
-    ];
+    let words = words!("tcp", &other, "-w delay --sizes 64 --no-control");
     let run = race(&scratch, "delay", &words);
     let failed = run
         .trials

@@ -77,19 +77,8 @@ fn profile_shows_tcp_copy_time_growing_with_size() {
 #[test]
 fn several_transports_send_so_many_messages_and_nothing_is_cut() {
     let scratch = Scratch::new();
-    let words = [
-        "tcp",
-        "unix-stream",
-        "--size",
-        "512",
-        "--messages",
-        "20000",
-        "--all",
-        "--time",
-        "10s",
-        "--buffers",
-        "256KiB",
-    ];
+    let words =
+        words!("tcp unix-stream --size 512 --messages 20000 --all --time 10s --buffers 256KiB");
     let Some(found) = profile(&scratch, &words) else {
         return;
     };
@@ -136,17 +125,7 @@ fn calls(side: &Value, routine: &str, place: usize) -> f64 {
 #[test]
 fn calls_of_kernel_routines_are_counted_and_by_what_is_said() {
     let scratch = Scratch::new();
-    let words = [
-        "udp",
-        "tcp",
-        "--size",
-        "64,1000",
-        "--messages",
-        "2000",
-        "--time",
-        "2s",
-        "--calls",
-    ];
+    let words = words!("udp tcp --size 64,1000 --messages 2000 --time 2s --calls");
     let Some(found) = profile(&scratch, &words) else {
         return;
     };
@@ -301,15 +280,7 @@ fn profile_against_another_writes_the_difference() {
     let before = scratch.path("before");
     fs::create_dir_all(&before).expect("a folder");
     let against = scratch.text("before");
-    let words = [
-        "tcp",
-        "--size",
-        "64",
-        "--time",
-        "300ms",
-        "--against",
-        &against,
-    ];
+    let words = words!("tcp --size 64 --time 300ms --against", &against);
     let refused = towpath(&[&["profile"], &words[..]].concat());
     assert_eq!(refused.code, 1);
     assert!(

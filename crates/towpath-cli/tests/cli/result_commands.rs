@@ -29,16 +29,7 @@ fn edit(folder: &Path, change: impl Fn(usize, &mut Value)) {
 
 /// A result with constant numbers plus a little deterministic noise.
 fn steady(scratch: &Scratch) -> String {
-    let arguments = [
-        "tcp",
-        "unix-stream",
-        "--sizes",
-        "64",
-        "-w",
-        "throughput",
-        "--blocks",
-        "6",
-    ];
+    let arguments = words!("tcp unix-stream --sizes 64 -w throughput --blocks 6");
     race(scratch, "a", &arguments);
     edit(&scratch.path("a"), |number, trial| {
         let noise = 1.0 + (number % 3) as f64 * 1e-4;
@@ -100,14 +91,7 @@ fn compare_without_common_cell_fails() {
 #[test]
 fn all_result_commands_read_complete_result() {
     let scratch = Scratch::new();
-    let arguments = [
-        "tcp",
-        "unix-stream",
-        "--sizes",
-        "64,1KiB,8KiB,64KiB",
-        "-w",
-        "throughput",
-    ];
+    let arguments = words!("tcp unix-stream --sizes 64,1KiB,8KiB,64KiB -w throughput");
     let run = race(&scratch, "a", &arguments);
     let folder = scratch.text("a");
     let shown = towpath(&["show", &folder]);
@@ -168,16 +152,7 @@ fn cut_off_trials_are_said_by_every_reader() {
     race(
         &scratch,
         "a",
-        &[
-            "tcp",
-            "udp",
-            "--sizes",
-            "64",
-            "-w",
-            "throughput",
-            "--blocks",
-            "4",
-        ],
+        &words!("tcp udp --sizes 64 -w throughput --blocks 4"),
     );
     let path = scratch.path("a").join("trials.jsonl");
     let text = fs::read_to_string(&path).expect("trials");
@@ -204,15 +179,7 @@ fn cut_off_trials_are_said_by_every_reader() {
 #[test]
 fn offered_load_sweep_prints_knee() {
     let scratch = Scratch::new();
-    let arguments = [
-        "unix-stream",
-        "--sizes",
-        "64",
-        "-w",
-        "offered",
-        "--rate",
-        "500,1k,500M",
-    ];
+    let arguments = words!("unix-stream --sizes 64 -w offered --rate 500,1k,500M");
     race(&scratch, "a", &arguments);
     let said = towpath(&["show", &scratch.text("a")]);
     let knee = said
@@ -354,15 +321,7 @@ fn history_judges_adjacent_runs_and_names_what_changed() {
 #[test]
 fn index_of_results_lists_runs_and_damaged_folders() {
     let scratch = Scratch::new();
-    let arguments = [
-        "tcp",
-        "--sizes",
-        "64",
-        "-w",
-        "throughput",
-        "--label",
-        "rack=7",
-    ];
+    let arguments = words!("tcp --sizes 64 -w throughput --label rack=7");
     race(&scratch, "all/deep/a", &arguments);
     assert_eq!(towpath(&["report", &scratch.text("all/deep/a")]).code, 0);
     fs::create_dir_all(scratch.path("all/bad")).expect("a folder");
@@ -408,16 +367,7 @@ fn export_hgrm_writes_delays_of_each_cell() {
     race(
         &scratch,
         "a",
-        &[
-            "tcp",
-            "unix-stream",
-            "--sizes",
-            "64",
-            "-w",
-            "delay",
-            "--blocks",
-            "2",
-        ],
+        &words!("tcp unix-stream --sizes 64 -w delay --blocks 2"),
     );
     let said = towpath(&[
         "export",

@@ -23,15 +23,7 @@ fn open_questions_are_asked_again_in_a_new_folder_with_new_evidence() {
     let older = undecided(&scratch, "older", &more);
     let older_path = scratch.text("older");
     let out = scratch.text("newer");
-    let words = [
-        "race",
-        "--resume",
-        &older_path,
-        "--blocks",
-        "3",
-        "--out",
-        &out,
-    ];
+    let words = words!("race --resume", &older_path, "--blocks 3 --out", &out);
     let said = towpath(&[&words[..], &["--label", "again=1", "--no-report"]].concat());
     assert_eq!(said.code, 0, "{}", said.err);
     let newer = RunData::read(&scratch.path("newer")).expect("a result");
@@ -59,16 +51,13 @@ fn race_that_stopped_early_leaves_the_level_of_the_looks_it_did_not_take() {
     let scratch = Scratch::new();
     let older = ended_after_one_of_two_looks(&scratch);
     let out = scratch.text("newer");
-    let words = [
-        "race",
-        "--resume",
+    let words = words!(
+        "race --resume",
         &older,
-        "--blocks",
-        "1",
-        "--out",
+        "--blocks 1 --out",
         &out,
-        "--no-report",
-    ];
+        "--no-report"
+    );
     let said = towpath(&words);
     assert_eq!(said.code, 0, "{}", said.err);
     let newer = RunData::read(&scratch.path("newer")).expect("a result");
@@ -105,16 +94,7 @@ fn ended_after_one_of_two_looks(scratch: &Scratch) -> String {
 fn race_with_every_verdict_decided_has_nothing_to_take_on() {
     let scratch = Scratch::new();
     // null is faster than quic by orders of magnitude.
-    let words = [
-        "null",
-        "quic",
-        "-w",
-        "throughput",
-        "--sizes",
-        "64",
-        "--blocks",
-        "5",
-    ];
+    let words = words!("null quic -w throughput --sizes 64 --blocks 5");
     let run = race(&scratch, "older", &[&words[..], &["--no-control"]].concat());
     let summary = run.summary.as_ref().expect("a summary");
     let open = |one: &results::Verdict| one.kind == VerdictKind::NotEnoughData;
@@ -142,16 +122,13 @@ fn contests_that_are_decided_do_not_run_again() {
     std::fs::write(scratch.path("older/trials.jsonl"), lines.concat()).expect("it is ours");
     let out = scratch.text("newer");
     let older = scratch.text("older");
-    let words = [
-        "race",
-        "--resume",
+    let words = words!(
+        "race --resume",
         &older,
-        "--blocks",
-        "2",
-        "--out",
+        "--blocks 2 --out",
         &out,
-        "--no-report",
-    ];
+        "--no-report"
+    );
     let said = towpath(&words);
     assert_eq!(said.code, 0, "{}", said.err);
     let newer = RunData::read(&scratch.path("newer")).expect("a result");

@@ -13,21 +13,12 @@ fn messages_reach_a_host_with_two_addresses() {
     let scratch = Scratch::new();
     let tool = Tool::start(&["sctp", "discard", "127.0.0.1:0,127.0.0.2:0"]);
     let trace = scratch.text("packets.txt");
-    let arguments = [
-        "sctp",
-        "send",
+    let arguments = words!(
+        "sctp send",
         &tool.at,
-        "--from",
-        "127.0.0.1,127.0.0.2",
-        "--size",
-        "2000",
-        "--count",
-        "500",
-        "--streams",
-        "8",
-        "--trace",
-        &trace,
-    ];
+        "--from 127.0.0.1,127.0.0.2 --size 2000 --count 500 --streams 8 --trace",
+        &trace
+    );
     let output = program().args(arguments).output().expect("it starts");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);

@@ -44,16 +44,7 @@ fn time_of_a_send_is_split_into_copies_and_the_rest() {
 #[test]
 fn long_messages_take_longer_to_copy_than_short_ones() {
     let scratch = Scratch::new();
-    let words = [
-        "vmtp,repeat=1",
-        "-w",
-        "send",
-        "--sizes",
-        "64,16KiB",
-        "--trial",
-        "100ms",
-        "--no-control",
-    ];
+    let words = words!("vmtp,repeat=1 -w send --sizes 64,16KiB --trial 100ms --no-control");
     let run = race(&scratch, "sizes", &words);
     let copy_ns = |size: u64| {
         let trials = trials_of(&run, "vmtp,repeat=1");

@@ -220,15 +220,7 @@ fn queues_of_links_are_there_or_the_reason() {
     if !can_create_hosts() {
         return;
     }
-    let words = [
-        "tcp",
-        "--series",
-        "-w",
-        "throughput",
-        "--no-calibration",
-        "--seed",
-        "5",
-    ];
+    let words = words!("tcp --series -w throughput --no-calibration --seed 5");
     for link in [
         "rate=10mbit,queue=60kB",
         "kernel,rate=10mbit,queue=60kB",

@@ -112,15 +112,7 @@ fn sim_sweep_resumes_and_shards_cover_all_jobs() {
     let file = scenario(&scratch);
     let sweep = |out: &str, more: &[&str]| {
         let out = scratch.text(out);
-        let words = [
-            "sim",
-            "sweep",
-            &file,
-            "--points",
-            "messages=10,20",
-            "--seeds",
-            "1..3",
-        ];
+        let words = words!("sim sweep", &file, "--points messages=10,20 --seeds 1..3");
         let said = towpath(&[&words, ["--out", &out].as_slice(), more].concat());
         assert_eq!(said.code, 0, "{}", said.err);
         let text = fs::read_to_string(&out).expect("rows");
@@ -249,15 +241,13 @@ fn sim_join_takes_each_run_once_and_names_what_is_missing() {
     );
     let again = towpath(&["sim", "join", &a, "--out", &less]);
     assert_eq!(again.code, 2, "a file is not written over");
-    let said = towpath(&[
-        "sim",
-        "join",
+    let said = towpath(&words!(
+        "sim join",
         &a,
         "--out",
         &scratch.text("few.jsonl"),
-        "--runs",
-        "600",
-    ]);
+        "--runs 600"
+    ));
     assert_eq!(said.code, 1);
     assert!(said.err.contains("597 runs are missing"), "{}", said.err);
 }

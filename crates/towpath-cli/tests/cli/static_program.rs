@@ -60,14 +60,7 @@ fn static_program_needs_no_linker_and_races() {
     let race = [
         "race", "tcp", "udp", "quic", "xtp", "sctp", "--sizes", "1KiB", "--blocks", "1",
     ];
-    let options = [
-        "--trial",
-        "50ms",
-        "--no-control",
-        "--no-report",
-        "--out",
-        &out,
-    ];
+    let options = words!("--trial 50ms --no-control --no-report --out", &out);
     run(&[&race[..], &options].concat());
     let run = RunData::read(&scratch.path("run")).expect("a result");
     let ran = run.trials.iter().filter(|trial| trial.block > 0);

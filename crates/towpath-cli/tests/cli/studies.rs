@@ -316,17 +316,12 @@ fn list_and_show_name_studies_exhibits_and_words() {
 fn simulated_study_keeps_rows_cells_and_figures() {
     let scratch = Scratch::new();
     let (out, html) = (scratch.text("out"), scratch.text("study.html"));
-    let report = json(&[
-        "study",
-        "run",
-        "dcruz-1992",
-        "--quick",
-        "--json",
-        "--out",
+    let report = json(&words!(
+        "study run dcruz-1992 --quick --json --out",
         &out,
         "--html",
-        &html,
-    ]);
+        &html
+    ));
     assert_eq!(report["rows"].as_array().map(Vec::len), Some(336));
     let cells = report["cells"].as_array().expect("cells");
     assert_eq!(cells.len(), 396);
@@ -374,14 +369,7 @@ fn simulated_study_keeps_rows_cells_and_figures() {
 fn one_exhibit_of_a_study_runs_its_own_runs_alone() {
     let scratch = Scratch::new();
     let out = scratch.text("out");
-    let words = [
-        "study",
-        "run",
-        "dcruz-1992/table-21",
-        "--compare",
-        "--out",
-        &out,
-    ];
+    let words = words!("study run dcruz-1992/table-21 --compare --out", &out);
     let said = towpath(&words);
     assert_eq!(said.code, 0, "{}", said.err);
     assert!(

@@ -110,13 +110,7 @@ fn reliable_transports_survive_lossy_link() {
     let link = "rate=20mbit,delay=1ms,loss=2%,reorder=1%,duplicate=1%";
     let names = ["tcp", "xtp", "quic"];
     let mut arguments = names.to_vec();
-    arguments.extend([
-        "--no-calibration",
-        "-w",
-        "throughput,delay",
-        "--trial",
-        "200ms",
-    ]);
+    arguments.extend(words!("--no-calibration -w throughput,delay --trial 200ms"));
     let run = linked(&scratch, link, &arguments);
     for name in names {
         for trial in trials_of(&run, name) {
@@ -137,19 +131,9 @@ fn links_and_loads_become_factors_of_cells() {
         return;
     }
     let scratch = Scratch::new();
-    let more = [
-        "udp",
-        "-w",
-        "delay",
-        "--link",
-        "ether10",
-        "--link-load",
-        "0..1@4mbit",
-        "--host-load",
-        "1@sender",
-        "--load-parts",
-        "cpu,calls",
-    ];
+    let more = words!(
+        "udp -w delay --link ether10 --link-load 0..1@4mbit --host-load 1@sender --load-parts cpu,calls"
+    );
     let run = linked(&scratch, "kernel,rate=100mbit", &more[..5]);
     let links: Vec<String> = trials_of(&run, "udp")
         .iter()
@@ -223,14 +207,7 @@ fn killed_race_leaves_no_namespaces_or_processes() {
         let mut command = program();
         command
             .env("TMPDIR", &temporary)
-            .args([
-                "race",
-                "tcp",
-                "--link",
-                "delay=1ms",
-                "--host-load",
-                "1@sender",
-            ])
+            .args(words!("race tcp --link delay=1ms --host-load 1@sender"))
             .args(["--load-parts", "cpu", "--sizes", "64", "--trial", "200ms"])
             .args(["--blocks", "100", "--no-calibration", "--out", out])
             .stdin(Stdio::null())
@@ -290,16 +267,7 @@ fn testbed_stays_up_until_down() {
         all.extend(arguments);
         towpath_in(&scratch, &all)
     };
-    let up = run(&[
-        "up",
-        "--name",
-        "lab",
-        "--link",
-        "delay=1ms",
-        "--hosts",
-        "3",
-        "-6",
-    ]);
+    let up = run(&words!("up --name lab --link delay=1ms --hosts 3 -6"));
     assert_eq!(up.code, 0, "{}", up.err);
     assert!(up.out.contains("c 10.77.0.3 fd77::3"), "{}", up.out);
     let twice = run(&["up", "--name", "lab"]);
@@ -336,25 +304,7 @@ fn concurrent_races_over_links_are_isolated() {
     let scratch = Scratch::new();
     let outs = ["one", "two"].map(|name| scratch.text(name));
     let both = outs.each_ref().map(|out| {
-        start(&[
-            "race",
-            "udp",
-            "--link",
-            "delay=1ms",
-            "--no-calibration",
-            "--sizes",
-            "64",
-            "-w",
-            "delay",
-            "--trial",
-            "100ms",
-            "--blocks",
-            "2",
-            "--no-control",
-            "--no-report",
-            "--out",
-            out,
-        ])
+        start(&words!("race udp --link delay=1ms --no-calibration --sizes 64 -w delay --trial 100ms --blocks 2 --no-control --no-report --out", out))
     });
     for (child, out) in both.into_iter().zip(&outs) {
         let said = finish(child);

@@ -82,15 +82,7 @@ fn as_many_clients_of_vmtp_as_asked_are_all_served() {
     let scratch = Scratch::new();
     let run = transactions(
         &scratch,
-        &[
-            "vmtp",
-            "--clients",
-            &clients,
-            "--trial",
-            "3s",
-            "--sizes",
-            "20",
-        ],
+        &words!("vmtp --clients", &clients, "--trial 3s --sizes 20"),
     );
     let trial = only_trial(&run, "vmtp");
     assert_eq!(trial.cell.integer("clients"), clients.parse().ok());
@@ -142,16 +134,7 @@ fn share_of_the_link_is_reported() {
         return;
     }
     let scratch = Scratch::new();
-    let arguments = [
-        "vmtp",
-        "--no-calibration",
-        "-w",
-        "transactions",
-        "--clients",
-        "8",
-        "--reply",
-        "4KiB",
-    ];
+    let arguments = words!("vmtp --no-calibration -w transactions --clients 8 --reply 4KiB");
     let run = linked(&scratch, "rate=20mbit,delay=1ms", &arguments);
     for trial in trials_of(&run, "vmtp") {
         assert!(is_valid_trial(trial));

@@ -53,15 +53,7 @@ fn contestants_take_turns_in_throughput_and_delay() {
 #[test]
 fn turns_last_as_long_as_asked_for() {
     let scratch = Scratch::new();
-    let words = [
-        "tcp",
-        "udp",
-        "-w",
-        "throughput",
-        "--no-control",
-        "--sizes",
-        "64",
-    ];
+    let words = words!("tcp udp -w throughput --no-control --sizes 64");
     let more = ["--trial", "300ms", "--turns", "on", "--turn-time", "50ms"];
     let run = race(&scratch, "long", &[&words[..], &more].concat());
     for trial in of_blocks(&run) {
@@ -172,16 +164,7 @@ fn killed_worker_fails_its_own_trial_and_the_others_go_on() {
          exec {this} \"$@\""
     );
     let other = format!("tcp,program={}", scratch.script("killed", &lines));
-    let words = [
-        "tcp",
-        &other,
-        "-w",
-        "throughput",
-        "--sizes",
-        "64",
-        "--trial",
-        "1s",
-    ];
+    let words = words!("tcp", &other, "-w throughput --sizes 64 --trial 1s");
     let words = [&words[..], &["--blocks", "1", "--turns", "on"]].concat();
     let run = race(&scratch, "run", &words);
     let ended = trials_of(&run, &other);

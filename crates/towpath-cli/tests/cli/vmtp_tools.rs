@@ -103,15 +103,12 @@ fn files_are_put_listed_and_got_and_the_server_reports_its_entities() {
     fs::write(scratch.path("file"), &octets).expect("room");
     let trace = scratch.text("trace");
     let folder = scratch.text("served");
-    let server = Tool::start(&[
-        "blocks",
-        "serve",
+    let server = Tool::start(&words!(
+        "blocks serve",
         &folder,
-        "--listen",
-        "127.0.0.1:0",
-        "--trace",
-        &trace,
-    ]);
+        "--listen 127.0.0.1:0 --trace",
+        &trace
+    ));
     let run = |arguments: &[&str]| {
         let done = towpath(arguments);
         assert_eq!(done.code, 0, "{arguments:?}: {}", done.err);

@@ -22,16 +22,7 @@ fn cut(scratch: &Scratch, name: &str, lines: usize) -> String {
 }
 
 fn raced(scratch: &Scratch) {
-    let words = [
-        "tcp",
-        "unix-stream",
-        "--sizes",
-        "64",
-        "-w",
-        "throughput",
-        "--blocks",
-        "5..12",
-    ];
+    let words = words!("tcp unix-stream --sizes 64 -w throughput --blocks 5..12");
     race(scratch, "a", &words);
 }
 
@@ -97,16 +88,7 @@ fn watch_of_ended_race_prints_what_show_prints() {
 fn watch_of_running_race_ends_with_it() {
     let scratch = Scratch::new();
     let out = scratch.text("live");
-    let words = [
-        "race",
-        "tcp",
-        "--sizes",
-        "64",
-        "-w",
-        "throughput",
-        "--trial",
-        "100ms",
-    ];
+    let words = words!("race tcp --sizes 64 -w throughput --trial 100ms");
     let race = start(&[&words[..], &["--blocks", "8", "--out", &out, "--no-report"]].concat());
     wait_until("the race starts", || {
         scratch.path("live/trials.jsonl").exists()

@@ -219,15 +219,7 @@ fn auto_load_sweep_uses_one_capacity() {
 #[test]
 fn mebibyte_messages_work_or_fail_with_reason() {
     let scratch = Scratch::new();
-    let arguments = [
-        "tcp",
-        "udp",
-        "-w",
-        "throughput",
-        "--sizes",
-        "1MiB",
-        "--no-control",
-    ];
+    let arguments = words!("tcp udp -w throughput --sizes 1MiB --no-control");
     let run = race(&scratch, "large", &arguments);
     let trial = trials_of(&run, "tcp")[0];
     assert_ledger_balances(trial, true);
@@ -239,17 +231,7 @@ fn mebibyte_messages_work_or_fail_with_reason() {
     let shown = shown.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(shown.contains(words), "{shown}");
     let out = scratch.text("lost");
-    let tcp_and_udp = [
-        "race",
-        "udp",
-        "tcp",
-        "-w",
-        "throughput",
-        "--sizes",
-        "1MiB",
-        "--blocks",
-        "1",
-    ];
+    let tcp_and_udp = words!("race udp tcp -w throughput --sizes 1MiB --blocks 1");
     let said = towpath(&[&tcp_and_udp[..], &["--trial", "20ms", "--out", &out]].concat());
     assert_eq!(said.code, 1);
     assert!(

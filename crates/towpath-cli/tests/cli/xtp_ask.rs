@@ -99,13 +99,7 @@ fn question_that_cannot_be_asked_is_refused() {
         assert_eq!(code, 2, "{words:?}: {err}");
         assert!(err.contains(part), "{words:?}: {err}");
     }
-    let wrong = [
-        "forward",
-        "127.0.0.1:0",
-        "--over",
-        "xtp,managers=127.0.0.1",
-        "::1",
-    ];
+    let wrong = words!("forward 127.0.0.1:0 --over xtp,managers=127.0.0.1 ::1");
     let said = towpath(&wrong);
     assert_eq!(said.code, 2, "{}", said.err);
     assert!(said.err.contains("add dialect=3.6"), "{}", said.err);

@@ -204,15 +204,7 @@ fn forward_usage_errors_are_one_line() {
             "fault-drop= on xtp",
         ),
         (
-            &[
-                "cp",
-                "a",
-                "b",
-                "--over",
-                "xtp,push=pass",
-                "--group",
-                "239.1.2.3:5",
-            ],
+            &words!("cp a b --over xtp,push=pass --group 239.1.2.3:5"),
             "leave out push=",
         ),
         (&["forward", "--from", "xtp", "127.0.0.1:0"], "--to"),
@@ -366,18 +358,12 @@ fn race_trace_writes_one_file_per_worker() {
         let trace = scratch.text(&format!("{index}.trace"));
         let out = scratch.text(&format!("run{index}"));
         let start = ["race", name, "tcp", "--sizes", "64", "--workload", workload];
-        let rest = [
-            "--trial",
-            "20ms",
-            "--blocks",
-            "1",
-            "--no-control",
-            "--no-report",
-            "--out",
+        let rest = words!(
+            "--trial 20ms --blocks 1 --no-control --no-report --out",
             &out,
             "--trace",
-            &trace,
-        ];
+            &trace
+        );
         let words = [&start[..], &rest].concat();
         let said = towpath(&words);
         assert_eq!(said.code, 0, "{name}: {}", said.err);
@@ -428,16 +414,11 @@ fn tunnel_works_through_xtp_router() {
 #[test]
 fn relay_prints_packet_counts_on_exit() {
     let group = format!("239.192.9.9:{}", 20_000 + std::process::id() % 10_000);
-    let relay = [
-        "xtp",
-        "relay",
+    let relay = words!(
+        "xtp relay",
         &group,
-        "--interface",
-        "127.0.0.1",
-        "--to",
-        "127.0.0.1:9",
-        "--damping",
-    ];
+        "--interface 127.0.0.1 --to 127.0.0.1:9 --damping"
+    );
     let said = Tool::start(&relay).stop();
     assert!(
         said.contains("0 packets repeated, 0 answers returned"),
