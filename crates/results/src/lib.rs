@@ -35,7 +35,7 @@ pub use plan::{
 pub use summary::{
     CellSummary, Crossover, Estimate, Fit, FitPiece, RunStatus, Summary, Verdict, VerdictKind,
 };
-pub use test_spec::TestSpec;
+pub use test_spec::{DEFAULT_CONTESTANTS, TestSpec};
 pub use trial::{Cpu, GENERATOR_LATE, Ledger, Series, Status, TURNS_SERIES, Trial};
 
 /// Version of the result schema these types read and write.

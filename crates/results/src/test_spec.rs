@@ -21,24 +21,25 @@ pub struct TestSpec {
     pub congestion: String,
 }
 
-/// The transports of a race without further arguments.
-const USUAL: &[&str] = &[
+/// Contestants of a race without arguments.
+pub const DEFAULT_CONTESTANTS: [&str; 8] = [
     "tcp",
     "tcp-batched",
     "udp",
     "udp-segmented",
     "unix-stream",
     "quic",
+    "xtp",
     "bare",
 ];
 
 impl Default for TestSpec {
-    /// Throughput and delay of the usual transports, as in `towpath race` without arguments.
+    /// Throughput and delay of the default contestants, as in `towpath race` without arguments.
     fn default() -> TestSpec {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         TestSpec {
             workloads: names(&["throughput", "delay"]),
-            transports: names(USUAL),
+            transports: names(&DEFAULT_CONTESTANTS),
             pinned: false,
             busy_poll: false,
             circuits: 1,

@@ -5,21 +5,10 @@ use crate::args::RaceArgs;
 use crate::exec_contestants;
 use loadgen::contestant::{self, Component};
 use measure::exec;
+use results::DEFAULT_CONTESTANTS;
 use std::collections::BTreeMap;
 use std::path::Path;
 use towpath::{Options, Reach};
-
-/// Contestants of a race without arguments.
-pub const DEFAULT_CONTESTANTS: [&str; 8] = [
-    "tcp",
-    "tcp-batched",
-    "udp",
-    "udp-segmented",
-    "unix-stream",
-    "quic",
-    "xtp",
-    "bare",
-];
 
 /// The contestants, and the transports that were to take part and are not available: their names,
 /// and why. Named ones must be available; of the default ones and --all, the others race alone.
