@@ -1,6 +1,6 @@
 //! Addresses, and the paths between them.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// An address of a medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -11,6 +11,19 @@ pub enum Address {
     Station(u32),
     /// The hardware address of an Ethernet interface, or of a group of them.
     Ether([u8; 6]),
+}
+
+impl From<SocketAddr> for Address {
+    fn from(socket: SocketAddr) -> Address {
+        Address::Socket(socket)
+    }
+}
+
+impl From<IpAddr> for Address {
+    /// A host on raw IP, which has no ports.
+    fn from(host: IpAddr) -> Address {
+        Address::Socket(SocketAddr::new(host, 0))
+    }
 }
 
 /// One of the host's own addresses, by its index in the host's list. A host with one address has

@@ -86,7 +86,7 @@ fn transactions(
     let role = format!("serve-{kind}");
     let peer = Peer::start(&[&role, server, if busy { "busy" } else { "sleepy" }])?;
     pin(client)?;
-    let to = peer.place.parse()?;
+    let to: SocketAddr = peer.place.parse()?;
     let mut times_ns = match kind {
         "xtp" => {
             let endpoint = Endpoint::bind(local(), &settings(busy))?;
@@ -200,7 +200,7 @@ fn serve_tcp(cpu: &str, busy: bool) -> Outcome<()> {
 
 fn idle(count: usize) -> Outcome<()> {
     let peer = Peer::start(&["hold", &count.to_string()])?;
-    let to = peer.place.parse()?;
+    let to: SocketAddr = peer.place.parse()?;
     let endpoint = Endpoint::bind(local(), &EndpointConfig::default())?;
     let mut circuits = Vec::with_capacity(count);
     let mut reply = [0; SHORT];
@@ -245,7 +245,7 @@ fn large_socket_buffers() -> EndpointConfig {
 
 fn send_on_many(count: usize, seconds: f64, sender: &str, receiver: &str) -> Outcome<()> {
     let peer = Peer::start(&["count", &count.to_string(), receiver])?;
-    let to = peer.place.parse()?;
+    let to: SocketAddr = peer.place.parse()?;
     pin(sender)?;
     let endpoint = Endpoint::bind(local(), &large_socket_buffers())?;
     let mut circuits = Vec::with_capacity(count);

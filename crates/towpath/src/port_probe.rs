@@ -5,6 +5,7 @@
 //! a port that was chosen at random, before the kernel believes it. Associations that are open end by no such report.
 
 use crate::socket::wildcard_address;
+use engine::Address;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -24,7 +25,15 @@ pub(crate) struct PortProbe {
 }
 
 impl PortProbe {
-    /// For an opening to `peer` that begins now.
+    /// For an opening to `peer` that begins now; None where there are no UDP ports.
+    pub(crate) fn of(peer: Address) -> Option<PortProbe> {
+        match peer {
+            Address::Socket(peer) if peer.port() != 0 => Some(PortProbe::new(peer)),
+            _ => None,
+        }
+    }
+
+    /// For an opening to the UDP port `peer` that begins now.
     pub(crate) fn new(peer: SocketAddr) -> PortProbe {
         PortProbe {
             peer,

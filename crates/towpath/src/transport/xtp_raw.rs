@@ -315,13 +315,26 @@ fn parse_options(
 }
 
 fn ip_config(family: Family, own: &BTreeMap<String, String>) -> Result<EndpointConfig, String> {
+    let settings = default_ip_config(family == Family::V4);
+    parse_options(settings, own, wire_ip::PAYLOAD_MAX)
+}
+
+/// The defaults on raw IP: XTP sums user data, which nothing else does.
+pub(crate) fn default_ip_config(is_v4: bool) -> EndpointConfig {
     let mut settings = EndpointConfig::default();
     settings.config.checksum = true;
-    settings.config.packet_len = match family {
-        Family::V4 => V4_PACKET_LEN,
-        Family::V6 => V6_PACKET_LEN,
+    settings.config.packet_len = match is_v4 {
+        true => V4_PACKET_LEN,
+        false => V6_PACKET_LEN,
     };
-    parse_options(settings, own, wire_ip::PAYLOAD_MAX)
+    settings
+}
+
+/// The defaults on Ethernet, whose frames hold packets of `packet_max` octets.
+pub(crate) fn default_ether_config(packet_max: usize) -> EndpointConfig {
+    let mut settings = EndpointConfig::default();
+    settings.config.packet_len = packet_max;
+    settings
 }
 
 fn ether_config(own: &BTreeMap<String, String>) -> Result<EndpointConfig, String> {
@@ -336,9 +349,7 @@ fn ether_config(own: &BTreeMap<String, String>) -> Result<EndpointConfig, String
         true => ETHER_PACKET_MAX - Encapsulation::Llc.overhead(),
         false => ETHER_PACKET_MAX,
     };
-    let mut settings = EndpointConfig::default();
-    settings.config.packet_len = packet_max;
-    parse_options(settings, &own, packet_max)
+    parse_options(default_ether_config(packet_max), &own, packet_max)
 }
 
 /// The cause of an error, without the remedy that follows it.

@@ -1,19 +1,20 @@
 //! The circuit: what the user holds of one association.
 
+use super::endpoint::socket_address;
+use super::endpoint_address::AnyWire;
 use driver::timeout::finite;
 use driver::{CircuitStatus, Part};
 use engine::{Address, AssociationId, Note};
 use engine_xtp::{RateLimit, Xtp};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use wire::trace::Traced;
-use wire_shortcut::ShortcutWire;
 
 /// A circuit to a peer. Used by one thread at a time; different circuits of an endpoint may be used
 /// by different threads.
 pub struct Circuit {
-    pub(super) inner: driver::Circuit<Xtp, Traced<ShortcutWire>>,
+    pub(super) inner: driver::Circuit<Xtp, Traced<AnyWire>>,
 }
 
 /// The tags of a message (XTP 4.0: BTAG; XTP 3.x: BTAG and ETAG).
@@ -26,7 +27,7 @@ pub struct Tags {
 }
 
 impl Circuit {
-    pub(super) fn new(inner: driver::Circuit<Xtp, Traced<ShortcutWire>>) -> Circuit {
+    pub(super) fn new(inner: driver::Circuit<Xtp, Traced<AnyWire>>) -> Circuit {
         Circuit { inner }
     }
 
@@ -36,12 +37,13 @@ impl Circuit {
     }
 
     /// The peer's address when the circuit was opened.
+    pub fn peer_address(&self) -> Address {
+        self.inner.peer()
+    }
+
+    /// The same of an endpoint on UDP, or on IP (with port 0); 0.0.0.0:0 of one on Ethernet.
     pub fn peer(&self) -> SocketAddr {
-        match self.inner.peer() {
-            Address::Socket(peer) => peer,
-            // An endpoint on UDP has no other peers.
-            _ => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        }
+        socket_address(self.inner.peer())
     }
 
     /// Its state.

@@ -299,6 +299,23 @@ impl EndpointConfig {
         self.sends_long_by_reference() && len > LONG_PACKET_LEN && room >= 4 * len as u64
     }
 
+    /// Refuses what only an endpoint on UDP can do.
+    pub(crate) fn require_no_udp_options(&self) -> io::Result<()> {
+        let of_udp = [
+            ("shortcut", self.shortcut != Shortcut::Off),
+            ("spin", !self.spin.is_zero()),
+            ("address", self.config.address.is_some()),
+            ("gateway", self.config.gateway.is_some()),
+        ];
+        match of_udp.iter().find(|(_, is_set)| *is_set) {
+            None => Ok(()),
+            Some((name, _)) => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{name} is for endpoints on UDP; leave it out, or bind a UDP port"),
+            )),
+        }
+    }
+
     /// Whether every byte is delivered.
     pub(crate) fn is_reliable(&self) -> bool {
         let config = &self.config;

@@ -1,8 +1,9 @@
-//! The endpoint: a UDP port with any number of circuits.
+//! The endpoint: an address with any number of circuits.
 
 use super::circuit::Circuit;
 use super::config::EndpointConfig;
 use super::contexts::{self, EndpointIdentity};
+use super::endpoint_address::{AnyWire, EndpointAddress};
 use super::group::GroupEndpointConfig;
 use super::live;
 use super::supervision::{OpeningRequest, Refusal};
@@ -15,20 +16,22 @@ use engine::{
 use engine_xtp::pdu::Service;
 use engine_xtp::{Holdings, RateLimit, Xtp};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wire::trace::{TraceLog, Traced};
-use wire_shortcut::{RingReport, ShortcutHandle, ShortcutWire};
-use wire_udp::UdpWire;
+use wire_shortcut::{RingReport, ShortcutHandle};
 
-/// An XTP endpoint on a UDP port. Clones share it.
+/// An XTP endpoint: on a UDP port, or directly on IP or Ethernet ([`Endpoint::bind_at`]). Clones share it.
+///
+/// Peers are named by their [`Address`]: a [`SocketAddr`] on UDP, an [`IpAddr`](std::net::IpAddr) on IP, and
+/// [`Address::Ether`] on Ethernet.
 #[derive(Clone)]
 pub struct Endpoint {
-    inner: driver::Endpoint<Xtp, Traced<ShortcutWire>>,
-    address: SocketAddr,
+    inner: driver::Endpoint<Xtp, Traced<AnyWire>>,
+    address: Address,
     identity: EndpointIdentity,
     trace: Option<Arc<TraceLog>>,
     shortcut: Option<ShortcutHandle>,
@@ -36,51 +39,64 @@ pub struct Endpoint {
 }
 
 /// Readiness of all circuits of an endpoint on one descriptor; see [`driver::Watch`].
-pub type EndpointWatch = driver::Watch<Xtp, Traced<ShortcutWire>>;
+pub type EndpointWatch = driver::Watch<Xtp, Traced<AnyWire>>;
 
 impl Endpoint {
-    /// Binds a port, 0 for any free one, whose circuits are byte streams.
+    /// Binds a UDP port, 0 for any free one, whose circuits are byte streams.
     pub fn bind(local: SocketAddr, config: &EndpointConfig) -> io::Result<Endpoint> {
-        Endpoint::bind_as(local, config, Framing::Stream)
+        Endpoint::bind_at(&local.into(), config, Framing::Stream)
     }
 
-    /// Binds a port whose circuits keep message boundaries.
+    /// Binds a UDP port whose circuits keep message boundaries.
     pub fn bind_messages(local: SocketAddr, config: &EndpointConfig) -> io::Result<Endpoint> {
-        Endpoint::bind_as(local, config, Framing::Messages)
+        Endpoint::bind_at(&local.into(), config, Framing::Messages)
     }
 
-    fn bind_as(
-        local: SocketAddr,
+    /// Binds an address on UDP, IP or Ethernet.
+    ///
+    /// ```no_run
+    /// use std::net::IpAddr;
+    /// use std::time::Duration;
+    /// use towpath::xtp::{Endpoint, EndpointAddress, Framing};
+    ///
+    /// let limit = Duration::from_secs(5);
+    /// let at = |address: &str| -> Result<EndpointAddress, std::net::AddrParseError> {
+    ///     Ok(EndpointAddress::Ip { address: address.parse()?, port: 7 })
+    /// };
+    /// let (near, far) = (at("127.0.0.2")?, at("127.0.0.3")?);
+    /// let server = Endpoint::bind_at(&far, &far.default_config(), Framing::Stream)?;
+    /// server.listen(true);
+    /// let client = Endpoint::bind_at(&near, &near.default_config(), Framing::Stream)?;
+    /// let circuit = client.connect("127.0.0.3".parse::<IpAddr>()?, limit)?;
+    /// circuit.close(limit)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of the socket, such as `PermissionDenied` without the right to raw sockets, and `NotFound` where there is no
+    /// such interface; `InvalidInput` for options of UDP elsewhere, and for packets that the interface does not take.
+    pub fn bind_at(
+        local: &EndpointAddress,
         config: &EndpointConfig,
         framing: Framing,
     ) -> io::Result<Endpoint> {
-        let mut wire = UdpWire::bind(local)?;
-        // The endpoint's helper thread ends waits that time out.
-        wire.set_max_wait(None)?;
-        wire.set_spin(config.spin);
-        if let Some(socket) = wire::Wire::descriptor(&wire) {
-            wire_udp::sys::set_buffers(socket, config.socket_buffer_len);
-        }
-        if !config.segmentation {
-            wire.disable_segmentation()?;
-        }
-        let address = wire.local_addr()?;
+        let opened = local.open(config, framing)?;
+        let address = opened.address;
         let trace = config.log()?;
-        let wire = config.shortcut.wire(wire)?;
-        let shortcut = wire.handle();
-        let wire = Traced::new(wire, trace.clone(), Address::Socket(address));
-        let engine = Xtp::new(config.config(framing));
+        let wire = Traced::new(opened.wire, trace.clone(), address);
+        let engine = Xtp::new(opened.config);
         let inner = driver::Endpoint::new(engine, wire, config.send_buffer_len)?;
         let identity = EndpointIdentity {
-            shortcut: shortcut.clone(),
-            ..config.identity(address.to_string())
+            shortcut: opened.shortcut.clone(),
+            ..config.identity(contexts::report::address(address))
         };
         let endpoint = Endpoint {
             inner,
             address,
             identity,
             trace,
-            shortcut,
+            shortcut: opened.shortcut,
             serves_contexts: Arc::default(),
         };
         if config.serves_contexts() {
@@ -97,8 +113,7 @@ impl Endpoint {
     /// `PermissionDenied` if the directory of the sockets is not private to the user.
     pub fn serve_contexts(&self) -> io::Result<PathBuf> {
         let path = contexts::serve(&self.inner, self.identity.clone(), contexts::snapshot_xtp)?;
-        let own = Address::Socket(self.address);
-        contexts::serve_changes(&self.inner, own, &path, live::change_by_words)?;
+        contexts::serve_changes(&self.inner, self.address, &path, live::change_by_words)?;
         self.serves_contexts.store(true, Ordering::Relaxed);
         Ok(path)
     }
@@ -111,8 +126,13 @@ impl Endpoint {
     }
 
     /// The address it is bound to.
-    pub fn local_addr(&self) -> SocketAddr {
+    pub fn address(&self) -> Address {
         self.address
+    }
+
+    /// The same of an endpoint on UDP, or on IP (with port 0); 0.0.0.0:0 of one on Ethernet.
+    pub fn local_addr(&self) -> SocketAddr {
+        socket_address(self.address)
     }
 
     /// Accepts circuits that peers open, or refuses them (the initial state).
@@ -143,20 +163,19 @@ impl Endpoint {
     /// # Errors
     ///
     /// `ConnectionRefused`, also when the peer's host says that the port is closed; `TimedOut`.
-    pub fn connect(&self, to: SocketAddr, limit: Duration) -> io::Result<Circuit> {
-        self.connect_by(to, limit, |engine, now| {
-            engine.connect(now, &[Address::Socket(to)])
-        })
+    pub fn connect(&self, to: impl Into<Address>, limit: Duration) -> io::Result<Circuit> {
+        let to = to.into();
+        self.connect_by(to, limit, |engine, now| engine.connect(now, &[to]))
     }
 
     /// Opens a circuit by a command of the engine and waits for the answer; a refusal says why.
     fn connect_by(
         &self,
-        to: SocketAddr,
+        to: Address,
         limit: Duration,
         open: impl FnOnce(&mut Xtp, engine::Instant) -> Result<AssociationId, CommandError>,
     ) -> io::Result<Circuit> {
-        self.offer_shortcut(to);
+        self.prepare_opening(to)?;
         let mut opened = None;
         let open = |engine: &mut Xtp, now| {
             let id = open(engine, now)?;
@@ -165,7 +184,7 @@ impl Endpoint {
         };
         let connected = self
             .inner
-            .open(Address::Socket(to), open)
+            .open(to, open)
             .and_then(|circuit| wait_answered(circuit, to, finite(limit)));
         match connected {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
@@ -196,11 +215,8 @@ impl Endpoint {
         let view = self
             .inner
             .with_pump(|pump| pump.engine().association(now, id))?;
-        let Address::Socket(peer) = view.peer else {
-            return None;
-        };
         Some(OpeningRequest {
-            peer,
+            peer: view.peer,
             service: view.service.name(),
             sort: view.sort,
             reserves: view.reserves,
@@ -219,11 +235,11 @@ impl Endpoint {
     /// up to `limit` for the handshake. Errors are those of [`connect`](Endpoint::connect).
     pub fn connect_isochronous(
         &self,
-        to: SocketAddr,
+        to: impl Into<Address>,
         rate: RateLimit,
         limit: Duration,
     ) -> io::Result<Circuit> {
-        let mut circuit = self.connect_as(to, Service::Isochronous, limit)?;
+        let mut circuit = self.connect_as(to.into(), Service::Isochronous, limit)?;
         circuit.set_rate(Some(rate))?;
         Ok(circuit)
     }
@@ -232,14 +248,12 @@ impl Endpoint {
     /// ([`Circuit::post`], XTP's reservation mode): no more is sent than was posted. Without posts
     /// the receive window applies. Waits up to `limit` for the handshake.
     /// Errors are those of [`connect`](Endpoint::connect).
-    pub fn connect_bulk(&self, to: SocketAddr, limit: Duration) -> io::Result<Circuit> {
-        self.connect_as(to, Service::Bulk, limit)
+    pub fn connect_bulk(&self, to: impl Into<Address>, limit: Duration) -> io::Result<Circuit> {
+        self.connect_as(to.into(), Service::Bulk, limit)
     }
 
-    fn connect_as(&self, to: SocketAddr, service: Service, limit: Duration) -> io::Result<Circuit> {
-        self.connect_by(to, limit, |engine, now| {
-            engine.open(now, Address::Socket(to), service)
-        })
+    fn connect_as(&self, to: Address, service: Service, limit: Duration) -> io::Result<Circuit> {
+        self.connect_by(to, limit, |engine, now| engine.open(now, to, service))
     }
 
     /// Opens a circuit to the endpoint at `to` without waiting. Data may be sent at once; its
@@ -248,7 +262,7 @@ impl Endpoint {
     /// # Errors
     ///
     /// When the endpoint has its maximum number of circuits.
-    pub fn begin_connect(&self, to: SocketAddr) -> io::Result<Circuit> {
+    pub fn begin_connect(&self, to: impl Into<Address>) -> io::Result<Circuit> {
         self.begin_connect_sorted(to, None)
     }
 
@@ -258,9 +272,13 @@ impl Endpoint {
     /// # Errors
     ///
     /// When the endpoint has its maximum number of circuits.
-    pub fn begin_connect_sorted(&self, to: SocketAddr, sort: Option<u16>) -> io::Result<Circuit> {
-        self.offer_shortcut(to);
-        let to = Address::Socket(to);
+    pub fn begin_connect_sorted(
+        &self,
+        to: impl Into<Address>,
+        sort: Option<u16>,
+    ) -> io::Result<Circuit> {
+        let to = to.into();
+        self.prepare_opening(to)?;
         let opened = self.inner.open(to, |engine, now| {
             let id = engine.open(now, to, Service::Stream)?;
             if sort.is_some() {
@@ -283,7 +301,7 @@ impl Endpoint {
     /// `ConnectionRefused`, `TimedOut` or `ConnectionReset`.
     pub fn transact(
         &self,
-        to: SocketAddr,
+        to: impl Into<Address>,
         request: &[u8],
         reply: &mut [u8],
         limit: Duration,
@@ -300,14 +318,14 @@ impl Endpoint {
     /// # Errors
     ///
     /// `InvalidInput` when the request is longer than half the send buffer.
-    pub fn begin_transaction(&self, to: SocketAddr, request: &[u8]) -> io::Result<Circuit> {
+    pub fn begin_transaction(&self, to: impl Into<Address>, request: &[u8]) -> io::Result<Circuit> {
         let mut circuit = self.open(to, Service::Transaction)?;
         circuit.send_last(request, Duration::ZERO)?;
         Ok(circuit)
     }
 
     /// Sends one message as an unacknowledged datagram.
-    pub fn send_datagram(&self, to: SocketAddr, message: &[u8]) -> io::Result<()> {
+    pub fn send_datagram(&self, to: impl Into<Address>, message: &[u8]) -> io::Result<()> {
         self.open(to, Service::Datagram)?
             .send_last(message, Duration::ZERO)
     }
@@ -319,7 +337,7 @@ impl Endpoint {
     /// `TimedOut` or `ConnectionRefused`.
     pub fn send_acknowledged(
         &self,
-        to: SocketAddr,
+        to: impl Into<Address>,
         message: &[u8],
         limit: Duration,
     ) -> io::Result<()> {
@@ -335,7 +353,11 @@ impl Endpoint {
     /// # Errors
     ///
     /// `InvalidInput` when the message is longer than half the send buffer.
-    pub fn begin_acknowledged(&self, to: SocketAddr, message: &[u8]) -> io::Result<Circuit> {
+    pub fn begin_acknowledged(
+        &self,
+        to: impl Into<Address>,
+        message: &[u8],
+    ) -> io::Result<Circuit> {
         let mut circuit = self.open(to, Service::AckedDatagram)?;
         circuit.send_last(message, Duration::ZERO)?;
         Ok(circuit)
@@ -396,16 +418,31 @@ impl Endpoint {
         }
     }
 
-    /// Offers rings to a peer to which this side opens a circuit, if they are wanted.
-    fn offer_shortcut(&self, to: SocketAddr) {
-        if let Some(shortcut) = &self.shortcut {
+    /// Before an opening: refuses a peer that this endpoint cannot have, and offers rings to one on this host, if they are
+    /// wanted.
+    fn prepare_opening(&self, to: Address) -> io::Result<()> {
+        let is_possible = match (self.address, to) {
+            (Address::Socket(own), Address::Socket(to)) => (own.port() == 0) == (to.port() == 0),
+            (Address::Ether(_), Address::Ether(_)) => true,
+            _ => false,
+        };
+        if !is_possible {
+            let [own, to] = [self.address, to].map(contexts::report::address);
+            let text = format!(
+                "an endpoint at {own} has no peer at {to}; on UDP a peer has an address and a port, on IP an address, on \
+                 Ethernet a hardware address"
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        if let (Some(shortcut), Address::Socket(to)) = (&self.shortcut, to) {
             shortcut.offer_to(to);
         }
+        Ok(())
     }
 
-    fn open(&self, to: SocketAddr, service: Service) -> io::Result<Circuit> {
-        self.offer_shortcut(to);
-        let to = Address::Socket(to);
+    fn open(&self, to: impl Into<Address>, service: Service) -> io::Result<Circuit> {
+        let to = to.into();
+        self.prepare_opening(to)?;
         let circuit = self
             .inner
             .open(to, |engine, now| engine.open(now, to, service));
@@ -415,20 +452,20 @@ impl Endpoint {
 
 /// Waits until the peer at `to` has answered, its host says that nothing listens there, or `limit` is over.
 fn wait_answered(
-    mut circuit: driver::Circuit<Xtp, Traced<ShortcutWire>>,
-    to: SocketAddr,
+    mut circuit: driver::Circuit<Xtp, Traced<AnyWire>>,
+    to: Address,
     limit: Duration,
-) -> io::Result<driver::Circuit<Xtp, Traced<ShortcutWire>>> {
+) -> io::Result<driver::Circuit<Xtp, Traced<AnyWire>>> {
     circuit.flush()?;
     let end = Instant::now() + limit;
-    let mut probe = PortProbe::new(to);
+    let mut probe = PortProbe::of(to);
     loop {
         let left = end.saturating_duration_since(Instant::now());
         let waited = circuit.wait_connected(left.min(ASK_AFTER));
         let is_waiting = circuit.status().closed.is_none() && left > ASK_AFTER;
         match waited {
             Err(error) if error.kind() == io::ErrorKind::TimedOut && is_waiting => {
-                if probe.is_closed() {
+                if probe.as_mut().is_some_and(PortProbe::is_closed) {
                     let _ = circuit.abort();
                     let text = "nothing listens at the peer's port";
                     return Err(io::Error::new(io::ErrorKind::ConnectionRefused, text));
@@ -436,5 +473,13 @@ fn wait_answered(
             }
             other => return other.map(|()| circuit),
         }
+    }
+}
+
+/// The Internet address of `address`; unspecified for others.
+pub(super) fn socket_address(address: Address) -> SocketAddr {
+    match address {
+        Address::Socket(socket) => socket,
+        Address::Station(_) | Address::Ether(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
     }
 }

@@ -1,6 +1,6 @@
 //! XTP 4.0 as a library, for programs that use the protocol outside races.
 //!
-//! An [`Endpoint`] is a UDP port with any number of circuits (XTP calls them associations), which
+//! An [`Endpoint`] is a UDP port, or an address on IP or Ethernet ([`EndpointAddress`]), with any number of circuits (XTP calls them associations), which
 //! may be used from different threads. Circuits are byte streams, or keep message boundaries.
 //!
 //! ```
@@ -58,6 +58,7 @@
 //! ```
 //!
 //! * [`config`] - configuration of an endpoint, in a program and as command-line options.
+//! * [`endpoint_address`] - where an endpoint is: on UDP, IP or Ethernet.
 //! * [`endpoint`] - listen, accept, connect, transactions, datagrams.
 //! * [`circuit`] - send, receive, close.
 //! * [`supervision`] - openings of peers that a user decides about.
@@ -81,6 +82,7 @@ pub mod circuit;
 pub mod config;
 pub mod contexts;
 pub mod endpoint;
+pub mod endpoint_address;
 pub mod group;
 pub mod lend;
 pub mod live;
@@ -96,7 +98,8 @@ pub use circuit::{Circuit, Tags};
 pub use config::EndpointConfig;
 pub(crate) use config::{LONG_PACKET_LEN, lent_packet_len};
 pub use endpoint::{Endpoint, EndpointWatch};
-pub use engine::AssociationId;
+pub use endpoint_address::EndpointAddress;
+pub use engine::{Address, AssociationId, Framing};
 pub use engine_xtp::{Config, Congestion, ErrorControl, FlowControl, RateLimit, StatusRequestKind};
 pub use lend::{Buffer, LendError, LendOutcome, ReturnedBuffer};
 pub use live::LiveOption;

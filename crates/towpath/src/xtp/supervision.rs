@@ -25,6 +25,7 @@
 
 use super::circuit::Circuit;
 use super::endpoint::Endpoint;
+use engine::Address;
 use engine_xtp::pdu::DiagValue;
 use std::io;
 use std::net::SocketAddr;
@@ -83,7 +84,7 @@ impl Refusal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpeningRequest {
     /// The peer's address.
-    pub peer: SocketAddr,
+    pub peer: Address,
     /// The service, by its name: `stream`, `transaction`, `datagram` and others.
     pub service: &'static str,
     /// The priority, if the peer has one.

@@ -5,6 +5,7 @@ mod blocks_under_faults;
 mod channel_proxy;
 mod circuits_again;
 mod endpoint;
+mod endpoint_address;
 mod equal_bytes;
 mod faulty_path;
 mod files;
