@@ -208,7 +208,7 @@ impl Context {
 
     /// The user finished, and every byte was sent at least once.
     pub(crate) fn is_all_sent(&self) -> bool {
-        self.closing.is_finishing() && self.tx.next_seq == self.tx.submitted
+        self.closing.is_finishing() && self.tx.queue.has_sent_all()
     }
 
     /// Transactions and datagrams are sent as a whole, once the user finished (0007, Services).

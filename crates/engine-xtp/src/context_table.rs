@@ -293,7 +293,7 @@ impl ContextTable {
             seq_base: context.seq_base,
             route: context.route,
             received_seq: context.rx.next_seq,
-            sent_seq: context.tx.next_seq,
+            sent_seq: context.tx.queue.next_seq,
             sync: context.tx.sync,
             highest_sync: context.rx.highest_sync,
             graceful: context.rx.is_complete(),

@@ -104,8 +104,8 @@ impl Xtp {
     /// and begins a packet.
     pub fn tag(&mut self, id: AssociationId, start: u64) {
         self.with_context(id, |ctx, _| {
-            if start >= ctx.tx.submitted {
-                ctx.tx.begin_tags.push(start);
+            if start >= ctx.tx.queue.submitted {
+                ctx.tx.queue.begin_tags.push(start);
             }
         });
     }
@@ -116,8 +116,8 @@ impl Xtp {
     pub fn tag_end(&mut self, id: AssociationId, end: u64) -> bool {
         let supported = self.state.codec.has_end_tags();
         self.with_context(id, |ctx, _| {
-            if supported && end >= ctx.tx.submitted.saturating_add(8) {
-                ctx.tx.end_tags.push(end);
+            if supported && end >= ctx.tx.queue.submitted.saturating_add(8) {
+                ctx.tx.queue.end_tags.push(end);
             }
         });
         supported
@@ -465,7 +465,7 @@ impl Associations for Xtp {
         // in flight (0007, Close).
         let ending = u64::from(ctx.is_first_due() || ctx.closing.is_ending());
         Status {
-            bytes_in_flight: ctx.tx.bytes_in_flight().max(ending),
+            bytes_in_flight: ctx.tx.queue.bytes_in_flight().max(ending),
         }
     }
 

@@ -156,16 +156,15 @@ impl Xtp {
     /// How fast an association may send now; None once it is gone.
     pub fn sending(&self, id: AssociationId) -> Option<SendingPace> {
         let tx = &self.table.get(id)?.tx;
-        let lost = tx.retransmission_queue.iter();
-        let lost: u64 = lost.map(|range| range.end - range.start).sum();
+        let lost = tx.queue.retransmission_queue.bytes();
         let control = tx.congestion.as_ref();
         let limit = tx.limits.effective();
         let limit = limit.map(|limit| u64::from(limit.rate_bytes_per_s));
         let paced = control.and_then(|control| control.pacing_rate_bytes_per_s());
         Some(SendingPace {
             congestion_window: control.map(|control| control.window_bytes()),
-            send_window: tx.alloc.saturating_sub(tx.acknowledged),
-            in_flight_bytes: tx.bytes_in_flight().saturating_sub(lost),
+            send_window: tx.queue.alloc.saturating_sub(tx.queue.acknowledged),
+            in_flight_bytes: tx.queue.bytes_in_flight().saturating_sub(lost),
             rate_bytes_per_s: limit.into_iter().chain(paced).min(),
             smoothed_rtt: Some(tx.rtt.srtt()).filter(|rtt| !rtt.is_zero()),
             retransmissions: tx.retransmissions,
@@ -267,15 +266,11 @@ impl Xtp {
             reserves: ctx.rx.res_requested,
             awaits_admission: ctx.open_report == OpenReport::AwaitingAdmission,
             sending: SendingView {
-                end: tx.submitted,
-                next: tx.next_seq,
-                acknowledged: tx.acknowledged,
-                allocation: tx.alloc,
-                lost_bytes: tx
-                    .retransmission_queue
-                    .iter()
-                    .map(|range| range.end - range.start)
-                    .sum(),
+                end: tx.queue.submitted,
+                next: tx.queue.next_seq,
+                acknowledged: tx.queue.acknowledged,
+                allocation: tx.queue.alloc,
+                lost_bytes: tx.queue.retransmission_queue.bytes(),
                 retransmissions: tx.retransmissions,
                 congestion_window: tx.congestion.as_ref().map(|control| control.window_bytes()),
                 rate: tx.limits.effective(),

@@ -66,10 +66,10 @@ impl GroupEndpoint {
     ) -> Result<(), Reject> {
         match self.contexts.get_mut(&id) {
             Some(GroupContext::Sender(sender)) => {
-                let before = sender.una;
+                let before = sender.queue.acknowledged;
                 let done = sender.handle(&mut self.ep, now, from, arrival);
-                if sender.una > before {
-                    self.replicator.release(id, sender.una);
+                if sender.queue.acknowledged > before {
+                    self.replicator.release(id, sender.queue.acknowledged);
                 }
                 done
             }
@@ -235,7 +235,7 @@ impl GroupEndpoint {
         }
     }
 
-    /// Re-arms the timer of context `id` and enters it into the ready queue, or retires it. Called
+    /// Enters context `id` into the ready queue, sends what a receiver owes, and sets the timer; or retires it. Called
     /// after every change of a context.
     pub(super) fn update_timers_and_queue(&mut self, now: Instant, id: AssociationId) {
         let deadline = match self.contexts.get_mut(&id) {
@@ -246,28 +246,16 @@ impl GroupEndpoint {
                 sender.deadline(&self.ep.config)
             }
             Some(GroupContext::Receiver(receiver)) => {
-                receiver.send_due_join(&mut self.ep, now);
-                while let Some(echo) = receiver.take_due_control(now) {
-                    let packet = receiver.control_packet(&mut self.ep, echo);
-                    let to = self.ep.config.answer_to.unwrap_or(receiver.sender);
-                    let is_sent = receiver.send(&mut self.ep, to, packet);
-                    self.ep.control_sent += u64::from(is_sent);
-                }
-                let ended = receiver.phase == ReceiverPhase::Ended;
-                if ended {
+                receiver.send_due(&mut self.ep, now);
+                if receiver.phase == ReceiverPhase::Ended {
                     return self.retire(now, id);
                 }
                 receiver.deadline(&self.ep.config)
             }
             None => None,
         };
-        match deadline {
-            Some(at) => {
-                self.ep.counters.timers_set += 1;
-                self.timers.set(id, at);
-            }
-            None => self.timers.cancel(id),
-        }
+        self.ep.counters.timers_set += u64::from(deadline.is_some());
+        self.set_timer(id, deadline);
     }
 
     /// Fills `batch` with packets of stream `id`.
@@ -275,33 +263,39 @@ impl GroupEndpoint {
         let Some(GroupContext::Sender(sender)) = self.contexts.get_mut(&id) else {
             return;
         };
-        let before = sender.una;
+        let before = sender.queue.acknowledged;
         sender.transmit(&mut self.ep, now, batch);
-        let ended = sender.close_reason.is_some() && !batch.is_empty();
-        let una = sender.una;
-        if una > before {
-            self.replicator.release(id, una);
+        let is_over = sender.close_reason.is_some();
+        let (released, deadline) = (sender.queue.acknowledged, sender.deadline(&self.ep.config));
+        if released > before {
+            self.replicator.release(id, released);
         }
-        if !batch.is_empty() {
-            let to = &self.ep.config.replicate;
-            if !to.is_empty() {
-                self.replicator.replicate(batch, to);
-                let copies = self.replicator.copies_left() as u64 * batch.packets().len() as u64;
-                self.ep.counters.packets_built += copies;
-            }
+        if batch.is_empty() {
+            // A deadline that has passed was looked at with the rest: the next look is later.
+            let later = now + Duration::from_nanos(1);
+            return self.set_timer(id, deadline.map(|at| at.max(later)));
         }
-        if ended {
-            self.retire(now, id);
-        } else if batch.is_empty() {
-            let Some(GroupContext::Sender(sender)) = self.contexts.get(&id) else {
-                return;
-            };
-            match sender.deadline(&self.ep.config) {
-                Some(at) => self.timers.set(id, at.max(now + Duration::from_nanos(1))),
-                None => self.timers.cancel(id),
-            }
-        } else {
-            self.update_timers_and_queue(now, id);
+        self.replicate(batch);
+        match is_over {
+            true => self.retire(now, id),
+            false => self.update_timers_and_queue(now, id),
+        }
+    }
+
+    /// Plans the copies of what is sent, where there is no multicast.
+    fn replicate(&mut self, batch: &mut Batch) {
+        let to = &self.ep.config.replicate;
+        if !to.is_empty() {
+            self.replicator.replicate(batch, to);
+            let copies = self.replicator.copies_left() as u64 * batch.packets().len() as u64;
+            self.ep.counters.packets_built += copies;
+        }
+    }
+
+    fn set_timer(&mut self, id: AssociationId, deadline: Option<Instant>) {
+        match deadline {
+            Some(at) => self.timers.set(id, at),
+            None => self.timers.cancel(id),
         }
     }
 

@@ -25,7 +25,7 @@
 //!   packets, and a share of the contexts.
 //! * `quarantine` - keys of streams that ended.
 //! * [`introspection`] - the state of streams, for users to inspect.
-//! * `retransmission_queue`, `replication`, `endpoint_state` - ranges to retransmit, copies for
+//! * `retransmission_log`, `replication`, `endpoint_state` - ranges that were retransmitted, copies for
 //!   each receiver, the state that all streams share.
 //!
 //! What published descriptions leave open is decided in `docs/decisions/0009-xtp-multicast.md`, for 3.x in
@@ -45,7 +45,7 @@ mod receiver_control;
 pub mod relay;
 mod repair_limit;
 mod replication;
-mod retransmission_queue;
+mod retransmission_log;
 mod room;
 mod sender;
 mod sender_control;
@@ -321,9 +321,9 @@ impl Associations for GroupEndpoint {
     ) {
         if let Some(GroupContext::Sender(sender)) = self.contexts.get_mut(&id) {
             if flags.end_of_message {
-                sender.message_ends.push(end);
+                sender.queue.message_ends.push(end);
             }
-            if flags.push || end > sender.submitted {
+            if flags.push || end > sender.queue.submitted {
                 sender.submit(&self.ep, end, flags.push);
                 self.update_timers_and_queue(now, id);
             }
@@ -357,7 +357,7 @@ impl Associations for GroupEndpoint {
         match (self.contexts.get_mut(&id), how) {
             (Some(GroupContext::Sender(sender)), Close::Graceful) => {
                 sender.finishing = true;
-                sender.pushed = sender.submitted;
+                sender.queue.pushed = sender.queue.submitted;
                 sender.last_received_at = now;
                 sender.update_from_members(&mut self.ep, now);
             }

@@ -62,7 +62,7 @@ impl Receiver {
     }
 
     /// Removes the control packet due at `now`: the sync it echoes.
-    pub(super) fn take_due_control(&mut self, now: Instant) -> Option<SyncNumber> {
+    fn take_due_control(&mut self, now: Instant) -> Option<SyncNumber> {
         let due = self
             .scheduled_control
             .iter()
@@ -152,9 +152,19 @@ impl Receiver {
         is_covered
     }
 
+    /// Sends what is due: the join, and answers to status requests.
+    pub(super) fn send_due(&mut self, ep: &mut GroupEndpointState, now: Instant) {
+        self.send_due_join(ep, now);
+        while let Some(echo) = self.take_due_control(now) {
+            let packet = self.control_packet(ep, echo);
+            let to = ep.config.answer_to.unwrap_or(self.sender);
+            ep.control_sent += u64::from(self.send(ep, to, packet));
+        }
+    }
+
     /// Sends JCNTL when it is due and the credit of the sender's address covers it; arms the timer
     /// that repeats it, with doubled WTIMER.
-    pub(super) fn send_due_join(&mut self, ep: &mut GroupEndpointState, now: Instant) {
+    fn send_due_join(&mut self, ep: &mut GroupEndpointState, now: Instant) {
         if self.join_at.take_if(|at| *at <= now).is_some() {
             self.join_due = true;
         }

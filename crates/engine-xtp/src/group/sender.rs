@@ -4,10 +4,10 @@ use super::buckets::{BucketRing, BucketSummary};
 use super::config::{Config, Holdings, MemberState, Reliability};
 use super::endpoint_state::GroupEndpointState;
 use super::members::{GroupMinimum, Members, StatusRequest};
-use super::retransmission_queue::{RetransmissionLog, RetransmissionQueue};
+use super::retransmission_log::RetransmissionLog;
 use crate::numbers::{Key, SyncNumber};
 use crate::timer_set::{NEVER, TimerName, TimerSet};
-use crate::tx::{MessageEnds, RateLimits, wtimer};
+use crate::tx::{RateLimits, SendQueue, WaterMarks, wtimer};
 use congestion::{RateCredit, RttEstimator};
 use core::time::Duration;
 use engine::{Address, AssociationId, CloseReason, Event, Framing, Instant};
@@ -55,19 +55,8 @@ pub(super) struct Sender {
     pub(super) id: AssociationId,
     pub(super) key: Key,
     pub(super) group: Address,
-    /// The send buffer has all bytes below.
-    pub(super) submitted: u64,
-    /// Bytes below are sent even in a short packet.
-    pub(super) pushed: u64,
-    /// The next new byte to send (RFC 9293, SND.NXT).
-    pub(super) next_seq: u64,
-    /// The end of the payload slot that is being sent.
-    pub(super) slot_boundary: u64,
-    /// All bytes below are acknowledged and released (RFC 9293, SND.UNA).
-    pub(super) una: u64,
-    /// The least allocation: bytes from here on may not be sent.
-    pub(super) alloc: u64,
-    pub(super) message_ends: MessageEnds,
+    /// The bytes on their way to the members.
+    pub(super) queue: SendQueue,
     /// The user has finished its stream.
     pub(super) finishing: bool,
     /// `members_min` receivers have joined.
@@ -75,19 +64,12 @@ pub(super) struct Sender {
     /// Why the stream ended, once it has.
     pub(super) close_reason: Option<CloseReason>,
     pub(super) sync: SyncNumber,
-    pub(super) retransmission_queue: RetransmissionQueue,
     pub(super) retransmission_log: RetransmissionLog,
     pub(super) tracking: GroupTracking,
     pub(super) rtt: RttEstimator,
     pub(super) rate_credit: Option<RateCredit>,
     /// The sender's own limit, and the lowest of all members.
     pub(super) rate_limits: RateLimits,
-    /// Bytes sent since the last status request.
-    pub(super) bytes_since_request: u64,
-    /// The next DATA packet carries SREQ.
-    pub(super) request_with_next_data: bool,
-    /// The DATA packet that has the byte before this one carries SREQ: the user waits for its acknowledgement.
-    pub(super) request_at: u64,
     pub(super) first_due: bool,
     /// CNTL follows FIRST, so that both are at least as long as the JCNTL that answers them.
     pub(super) first_follow_up_due: bool,
@@ -120,18 +102,11 @@ impl Sender {
             id,
             key,
             group,
-            submitted: 0,
-            pushed: 0,
-            next_seq: 0,
-            slot_boundary: 0,
-            una: 0,
-            alloc: if counted { 0 } else { ep.config.initial_window },
-            message_ends: MessageEnds::default(),
+            queue: SendQueue::with_alloc(if counted { 0 } else { ep.config.initial_window }),
             finishing: false,
             connected: !counted,
             close_reason: None,
             sync: SyncNumber(ep.rng.next_u64() as u32),
-            retransmission_queue: RetransmissionQueue::default(),
             retransmission_log: RetransmissionLog::default(),
             tracking,
             rtt: RttEstimator::default(),
@@ -140,9 +115,6 @@ impl Sender {
                 peer: None,
             },
             rate_credit: ep.config.rate.map(|limit| RateCredit::new(limit, now)),
-            bytes_since_request: 0,
-            request_with_next_data: false,
-            request_at: 0,
             first_due: true,
             first_follow_up_due: false,
             request_due: bucketed,
@@ -189,17 +161,21 @@ impl Sender {
             }
         }
         let no_members = GroupMinimum {
-            rseq: self.next_seq,
-            alloc: self.submitted,
-            done: self.finishing && self.next_seq == self.submitted,
+            rseq: self.queue.next_seq,
+            alloc: self.queue.submitted,
+            done: self.finishing && self.queue.has_sent_all(),
         };
         let minimum = members.minimum().unwrap_or(no_members);
-        if minimum.alloc > self.alloc || minimum.rseq > self.una {
+        if minimum.alloc > self.queue.alloc || minimum.rseq > self.queue.acknowledged {
             self.probes = 0;
         }
-        self.alloc = minimum.alloc;
+        self.queue.alloc = minimum.alloc;
         self.release(ep, minimum.rseq);
-        if self.connected && minimum.done && self.una == self.submitted && self.finishing {
+        if self.connected
+            && minimum.done
+            && self.queue.acknowledged == self.queue.submitted
+            && self.finishing
+        {
             self.terminate(ep, CloseReason::Graceful);
         }
     }
@@ -219,33 +195,32 @@ impl Sender {
             }
         }
         if let Some(alloc) = summary.alloc {
-            self.alloc = self.alloc.max(alloc);
+            self.queue.alloc = self.queue.alloc.max(alloc);
         }
         let (Some(rseq), Some(dseq)) = (summary.rseq, summary.dseq) else {
             return;
         };
         self.release(ep, dseq);
         if summary.lossy {
-            self.retransmission_queue
-                .add(rseq.max(self.una)..self.next_seq);
+            self.queue
+                .retransmission_queue
+                .add(rseq.max(self.queue.acknowledged)..self.queue.next_seq);
             // The request being sent precedes the retransmissions, so it has the first fresh sync.
             let sync = self.sync.next();
             if let GroupTracking::Buckets(ring) = &mut self.tracking {
                 ring.record_go_back(sync);
             }
         }
-        if summary.done && self.finishing && self.una == self.submitted {
+        if summary.done && self.finishing && self.queue.acknowledged == self.queue.submitted {
             self.terminate(ep, CloseReason::Graceful);
         }
     }
 
     /// Releases the bytes below `position`.
     pub(super) fn release(&mut self, ep: &mut GroupEndpointState, position: u64) {
-        if position > self.una {
-            let released = self.una..position;
-            self.una = position;
-            self.message_ends.release(position);
-            self.retransmission_queue.advance(position);
+        if position > self.queue.acknowledged {
+            let released = self.queue.acknowledged..position;
+            self.queue.release(position);
             self.retransmission_log.release(position);
             ep.events.push_back(Event::Released(self.id, released));
         }
@@ -260,15 +235,15 @@ impl Sender {
 
     /// All bytes below were sent and do not wait for retransmission.
     pub(super) fn sent_below(&self) -> u64 {
-        self.retransmission_queue
+        self.queue
+            .retransmission_queue
             .first()
-            .map_or(self.next_seq, |range| range.start)
+            .map_or(self.queue.next_seq, |range| range.start)
     }
 
     /// Records the packet with the current sync as a status request and starts WTIMER.
     pub(super) fn record_request(&mut self, ep: &GroupEndpointState, now: Instant) {
-        self.bytes_since_request = 0;
-        self.request_with_next_data = false;
+        self.queue.note_request();
         self.timers.disarm(SenderTimer::Request);
         let (sync, sent) = (self.sync, self.sent_below());
         if let GroupTracking::Counted(members) = &mut self.tracking {
@@ -290,17 +265,14 @@ impl Sender {
         if self.finishing || self.close_reason.is_some() {
             return;
         }
-        self.submitted = self.submitted.max(end);
         let payload = ep.payload_max();
-        if push || self.next_seq == self.una || ep.config.coalesce_delay.is_zero() {
-            self.pushed = self.submitted;
-        } else if self.submitted - self.next_seq >= payload {
-            let part = match ep.config.framing {
-                Framing::Messages => 0,
-                _ => self.submitted % payload,
-            };
-            self.pushed = self.pushed.max(self.submitted - part);
-        }
+        let marks = WaterMarks {
+            low: 0,
+            high: payload,
+            multiple: Some(payload).filter(|_| ep.config.framing != Framing::Messages),
+        };
+        let push = push || ep.config.coalesce_delay.is_zero();
+        self.queue.submit(end, push, &marks);
     }
 
     /// The user waits until all members have acknowledged what it submitted. The packet with its last byte
@@ -309,8 +281,8 @@ impl Sender {
         let GroupTracking::Counted(members) = &self.tracking else {
             return;
         };
-        self.request_at = self.submitted;
-        let has_left = self.next_seq == self.submitted && self.una < self.next_seq;
+        self.queue.request_at = self.queue.submitted;
+        let has_left = self.queue.has_sent_all() && self.queue.acknowledged < self.queue.next_seq;
         self.request_due |= self.connected && has_left && members.requests.is_empty();
     }
 
@@ -329,7 +301,7 @@ impl Sender {
     /// Whether silence of all receivers times the stream out. Counted members have WTIMER instead.
     fn expects_control(&self) -> bool {
         let asks = matches!(self.tracking, GroupTracking::Buckets(_));
-        asks && (self.next_seq > self.una || self.finishing)
+        asks && (self.queue.next_seq > self.queue.acknowledged || self.finishing)
     }
 
     /// Handles expired deadlines.
@@ -343,7 +315,7 @@ impl Sender {
                     self.first_due = true;
                     ep.counters.retransmissions += 1;
                 }
-                SenderTimer::Coalesce => self.pushed = self.submitted,
+                SenderTimer::Coalesce => self.queue.pushed = self.queue.submitted,
                 SenderTimer::Request => self.handle_request_timer(ep, now),
                 SenderTimer::Wtimer => self.handle_wtimer(ep, now),
                 SenderTimer::Rate => {}
@@ -357,16 +329,21 @@ impl Sender {
     /// A status request is due: in the next DATA packet of a counted group, or in a CNTL if none
     /// follows within `status_delay`. With buckets it is always a CNTL.
     fn handle_request_timer(&mut self, ep: &GroupEndpointState, now: Instant) {
-        let more = self.next_seq < self.submitted.min(self.alloc).min(self.pushed);
+        let more = self.queue.next_seq
+            < self
+                .queue
+                .submitted
+                .min(self.queue.alloc)
+                .min(self.queue.pushed);
         if matches!(self.tracking, GroupTracking::Counted(_))
             && more
-            && !self.request_with_next_data
+            && !self.queue.request_with_next_data
         {
-            self.request_with_next_data = true;
+            self.queue.request_with_next_data = true;
             self.timers
                 .arm(SenderTimer::Request, now + ep.config.status_delay);
         } else {
-            self.probes += u32::from(self.bytes_since_request == 0);
+            self.probes += u32::from(self.queue.bytes_since_request == 0);
             self.request_due = true;
         }
     }
@@ -391,7 +368,7 @@ impl Sender {
 
     /// Whether the window is closed while data wait.
     pub(super) fn is_send_blocked(&self) -> bool {
-        self.next_seq < self.submitted && self.alloc <= self.next_seq
+        self.queue.next_seq < self.queue.submitted && self.queue.alloc <= self.queue.next_seq
     }
 
     /// Arms the timer of the next status request: for data in flight, the end of the stream, a
@@ -404,8 +381,8 @@ impl Sender {
         if !self.connected || !quiet || self.request_due || self.close_reason.is_some() {
             return;
         }
-        let delay = if self.next_seq > self.una || self.finishing {
-            let delay = match self.bytes_since_request {
+        let delay = if self.queue.next_seq > self.queue.acknowledged || self.finishing {
+            let delay = match self.queue.bytes_since_request {
                 0 => wtimer(&self.rtt, &ep.wtimer_config, self.probes),
                 _ => ep.config.status_delay,
             };
@@ -428,7 +405,7 @@ impl Sender {
     /// Bytes not released; an unacknowledged end of the stream counts as one.
     pub(super) fn bytes_in_flight(&self) -> u64 {
         let ending = self.finishing && self.close_reason.is_none();
-        (self.next_seq - self.una).max(u64::from(ending))
+        (self.queue.next_seq - self.queue.acknowledged).max(u64::from(ending))
     }
 
     /// The keys granted to members, present and departed.
@@ -441,8 +418,8 @@ impl Sender {
     }
 
     pub(super) fn add_to(&self, holdings: &mut Holdings) {
-        holdings.unreleased += self.next_seq - self.una;
-        holdings.entries += self.retransmission_queue.len() + self.retransmission_log.len();
+        holdings.unreleased += self.queue.next_seq - self.queue.acknowledged;
+        holdings.entries += self.queue.retransmission_queue.len() + self.retransmission_log.len();
         match &self.tracking {
             GroupTracking::Counted(members) => {
                 holdings.members += members.len();

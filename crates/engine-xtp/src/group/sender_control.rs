@@ -5,7 +5,6 @@ use super::config::{Member, MemberState};
 use super::endpoint_state::{GroupEndpointState, Numbers};
 use super::members::{MemberRow, Rejoin};
 use super::repair_limit::RepairAccount;
-use super::retransmission_queue::RANGES_MAX;
 use super::sender::{GroupTracking, Sender};
 use crate::codec::Arrival;
 use crate::config::{ErrorControl, RateLimit};
@@ -14,7 +13,7 @@ use crate::pdu::{
     Body, CommonControl, Diag, DiagCode, DiagValue, Header, Options, Reject, Span, TrafficSpec,
     UNLIMITED,
 };
-use crate::tx::{RateLimits, missing_ranges, spans_are_valid};
+use crate::tx::{RANGES_MAX, RateLimits, missing_ranges, spans_are_valid};
 use congestion::RateCredit;
 use core::ops::Range;
 use engine::{Address, Instant};
@@ -32,7 +31,7 @@ impl Sender {
         arrival: &Arrival<'_>,
     ) -> Result<(), Reject> {
         let header = &arrival.header;
-        match arrival.body(self.una).ok_or(Reject::Body)? {
+        match arrival.body(self.queue.acknowledged).ok_or(Reject::Body)? {
             Body::Jcntl {
                 common,
                 xkey,
@@ -64,14 +63,16 @@ impl Sender {
         join: &JoinRequest,
     ) -> Result<(), Reject> {
         self.last_received_at = now;
-        let start = join.start.clamp(self.una, self.next_seq);
+        let start = join
+            .start
+            .clamp(self.queue.acknowledged, self.queue.next_seq);
         let (start, granted_key) = match &mut self.tracking {
             GroupTracking::Counted(_) => self.grant_membership(ep, now, from, join, start)?,
             GroupTracking::Buckets(ring) => {
                 ring.add_join(start, start + join.window);
                 (start, None)
             }
-            GroupTracking::None => (self.next_seq, None),
+            GroupTracking::None => (self.queue.next_seq, None),
         };
         self.accept_join(ep, from, join, start, granted_key);
         self.update_from_members(ep, now);
@@ -179,7 +180,7 @@ impl Sender {
         let Some(rejoin) = member.rejoin.take_if(is_new) else {
             return Err(Reject::ForeignSource);
         };
-        if rejoin.start < self.una {
+        if rejoin.start < self.queue.acknowledged {
             ep.sender_keys.remove(&key);
             self.send_end(ep, from);
             return Err(Reject::Released);
@@ -276,16 +277,17 @@ impl Sender {
         if header.options.has(Options::END) {
             return self.handle_leave(ep, now, from, header);
         }
-        let is_known = common.rseq <= self.next_seq && !self.sync.is_before(common.echo);
-        if !is_known || !spans_are_valid(common.rseq, self.next_seq, spans) {
+        let is_known = common.rseq <= self.queue.next_seq && !self.sync.is_before(common.echo);
+        if !is_known || !spans_are_valid(common.rseq, self.queue.next_seq, spans) {
             return Err(Reject::NeverSent);
         }
-        let done =
-            header.options.has(Options::RCLOSE) && self.finishing && common.rseq == self.submitted;
+        let done = header.options.has(Options::RCLOSE)
+            && self.finishing
+            && common.rseq == self.queue.submitted;
         let alloc = common.alloc.min(common.rseq + ALLOC_MAX);
         match &mut self.tracking {
             GroupTracking::Buckets(ring) => {
-                let dseq = arrival.dseq(self.una);
+                let dseq = arrival.dseq(self.queue.acknowledged);
                 let answer = BucketAnswer {
                     rseq: common.rseq,
                     dseq: dseq.unwrap_or(common.rseq).min(common.rseq),
@@ -315,7 +317,7 @@ impl Sender {
 
     /// Those of a control packet sent now.
     fn numbers(&self) -> Numbers {
-        Numbers::of_sender(self.sync, self.next_seq)
+        Numbers::of_sender(self.sync, self.queue.next_seq)
     }
 
     fn record_report(&mut self, from: Address, common: &CommonControl, alloc: u64, done: bool) {
@@ -335,7 +337,7 @@ impl Sender {
     /// Sends END to a receiver that is no member (any more).
     fn send_end(&self, ep: &mut GroupEndpointState, to: Address) {
         let common = CommonControl {
-            rseq: self.una,
+            rseq: self.queue.acknowledged,
             alloc: 0,
             echo: SyncNumber::NONE,
         };
@@ -403,11 +405,11 @@ impl Sender {
             return;
         };
         let request = members.find_request(echo);
-        let sent = request.map_or(0, |request| request.sent.min(self.next_seq));
+        let sent = request.map_or(0, |request| request.sent.min(self.queue.next_seq));
         let Some(member) = members.get_mut(from) else {
             return;
         };
-        let missing = missing_ranges(member.rseq.max(self.una), sent, spans);
+        let missing = missing_ranges(member.rseq.max(self.queue.acknowledged), sent, spans);
         // A later report has the others.
         let mut missing: Vec<_> = missing.take(RANGES_MAX).collect();
         if ep.config.error == ErrorControl::GoBackN
@@ -418,14 +420,14 @@ impl Sender {
             missing.push(rest);
         }
         let lost = self.retransmission_log.not_resent_since(echo, &missing);
-        let waits = |range: &&Range<u64>| self.retransmission_queue.contains(range.start);
+        let waits = |range: &&Range<u64>| self.queue.retransmission_queue.contains(range.start);
         let queued: Vec<_> = lost.iter().filter(|range| !waits(range)).cloned().collect();
         member.repairs.record(&missing, &queued, sent);
-        if members.asks_too_much(&ep.config, from, self.next_seq) {
+        if members.asks_too_much(&ep.config, from, self.queue.next_seq) {
             return self.exclude(ep, from);
         }
         for range in lost {
-            self.retransmission_queue.add(range);
+            self.queue.retransmission_queue.add(range);
         }
     }
 

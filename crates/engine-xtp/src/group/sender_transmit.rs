@@ -6,21 +6,9 @@ use super::sender::{GroupTracking, Sender, SenderTimer};
 use crate::endpoint_state::plain_header;
 use crate::numbers::SyncNumber;
 use crate::pdu::{Body, CommonControl, Format, Header, Options};
-use crate::tx::{RateLimits, wtimer};
+use crate::tx::{CutRules, PacketPlan, RateLimits, wtimer};
 use congestion::RateCredit;
-use core::ops::Range;
-use engine::{Batch, CloseReason, Framing, Instant, Store};
-
-/// Shortest backlog, in payload slots, for which a short packet is sent so that those behind it are
-/// aligned to slots; as for unicast.
-const ALIGN_MIN_SLOTS: u64 = 16;
-
-/// Range and flags of the next DATA packet.
-struct PacketPlan {
-    bytes: Range<u64>,
-    is_retransmission: bool,
-    eom: bool,
-}
+use engine::{Batch, CloseReason, Instant, Store};
 
 impl Sender {
     /// Fills `batch` with the packets that may be sent now.
@@ -32,7 +20,7 @@ impl Sender {
     ) {
         if ep.config.reliability == Reliability::None {
             // Bytes and all copies of the last call have been sent.
-            self.release(ep, self.next_seq);
+            self.release(ep, self.queue.next_seq);
         }
         batch.set_path(self.group, Some(self.id));
         if let Some(reason) = self.close_reason {
@@ -58,7 +46,7 @@ impl Sender {
 
     /// Whether a finished stream without acknowledgements has been sent.
     fn is_unreliable_and_sent(&self, ep: &GroupEndpointState) -> bool {
-        let all = self.finishing && self.next_seq == self.submitted;
+        let all = self.finishing && self.queue.has_sent_all();
         all && ep.config.reliability == Reliability::None
     }
 
@@ -94,7 +82,7 @@ impl Sender {
         if self.first_follow_up_due && batch.room() > 0 {
             self.first_follow_up_due = false;
             let body = Body::Cntl(self.common_control());
-            self.push_control(ep, batch, self.options(ep), &body, self.next_seq);
+            self.push_control(ep, batch, self.options(ep), &body, self.queue.next_seq);
         }
     }
 
@@ -115,10 +103,10 @@ impl Sender {
             }
         }
         self.schedule_bucket(ep, now);
-        let wclose = self.finishing && self.next_seq == self.submitted;
+        let wclose = self.finishing && self.queue.has_sent_all();
         let options = self.options(ep) | Options::SREQ.with(Options::WCLOSE, wclose);
         let body = Body::Cntl(self.common_control());
-        self.push_control(ep, batch, options, &body, self.next_seq);
+        self.push_control(ep, batch, options, &body, self.queue.next_seq);
     }
 
     /// Schedules the next bucket and sets the rate until then (0009, Buckets).
@@ -158,14 +146,14 @@ impl Sender {
         let wclose = reason == CloseReason::Graceful;
         let options = self.options(ep) | Options::END.with(Options::WCLOSE, wclose);
         let body = Body::Cntl(self.common_control());
-        self.push_control(ep, batch, options, &body, self.next_seq);
+        self.push_control(ep, batch, options, &body, self.queue.next_seq);
     }
 
     /// The control segment of the sender's own packets, whose `rseq` is the oldest byte it can
     /// retransmit (0009, The sender's own control packets).
     fn common_control(&self) -> CommonControl {
         CommonControl {
-            rseq: self.una,
+            rseq: self.queue.acknowledged,
             alloc: 0,
             echo: SyncNumber::NONE,
         }
@@ -220,71 +208,31 @@ impl Sender {
 
     /// Plans the next DATA packet: retransmissions first, then new data.
     fn next_packet(&mut self, ep: &GroupEndpointState) -> Option<PacketPlan> {
-        if let Some(lost) = self.retransmission_queue.first() {
-            return Some(self.plan_packet(ep, lost.start, lost.end, true));
-        }
-        let unreliable = ep.config.reliability == Reliability::None;
-        let limit = self
-            .submitted
-            .min(if unreliable { u64::MAX } else { self.alloc });
-        if limit <= self.next_seq {
-            return None;
-        }
-        let (next, end) = (self.next_seq, self.submitted);
-        let plan = self.plan_packet(ep, next, end, false);
-        let idle = next == self.una;
-        if plan.bytes.end > limit {
-            let bytes = plan.bytes.start..limit;
-            return idle.then_some(PacketPlan {
-                bytes,
-                eom: false,
-                ..plan
-            });
-        }
-        let full = plan.bytes.end < end || plan.bytes.end - plan.bytes.start == ep.payload_max();
-        (full || plan.eom || self.pushed >= plan.bytes.end || self.finishing || idle)
-            .then_some(plan)
-    }
-
-    /// Plans a packet from `start`: it ends at EOM or `end`, and in a long byte stream at a slot
-    /// boundary, so that payloads lie in one slot.
-    fn plan_packet(
-        &mut self,
-        ep: &GroupEndpointState,
-        start: u64,
-        end: u64,
-        is_retransmission: bool,
-    ) -> PacketPlan {
         let payload = ep.payload_max();
-        let mut stop = end.min(start + payload);
-        if ep.config.framing == Framing::Stream {
-            if start >= self.slot_boundary || start + payload < self.slot_boundary {
-                self.slot_boundary = (start / payload + 1) * payload;
-            }
-            if end - start >= ALIGN_MIN_SLOTS * payload {
-                stop = stop.min(self.slot_boundary);
-            }
+        let rules = CutRules {
+            framing: ep.config.framing,
+            slot: payload,
+            payload_max: payload,
+            low_water: 0,
+            sends_full: true,
+        };
+        if let Some(plan) = self.queue.next_lost(&rules) {
+            return Some(plan);
         }
-        let message_end = self
-            .message_ends
-            .next_after(start)
-            .filter(|&ends| ends <= stop);
-        PacketPlan {
-            bytes: start..message_end.unwrap_or(stop),
-            is_retransmission,
-            eom: message_end.is_some(),
-        }
+        let limit = match ep.config.reliability {
+            Reliability::None => self.queue.submitted,
+            _ => self.queue.submitted.min(self.queue.alloc),
+        };
+        self.queue.next_new(limit, &rules)
     }
 
     fn mark_sent(&mut self, ep: &mut GroupEndpointState, plan: &PacketPlan) {
         self.sync = self.sync.next();
+        self.queue.mark_sent(plan);
         if plan.is_retransmission {
-            self.retransmission_queue.advance(plan.bytes.end);
             self.retransmission_log
                 .record(plan.bytes.clone(), self.sync);
             ep.counters.retransmissions += 1;
-        } else {
-            self.next_seq = plan.bytes.end;
         }
     }
 
@@ -296,10 +244,10 @@ impl Sender {
         plan: &PacketPlan,
     ) {
         let len = plan.bytes.end - plan.bytes.start;
-        self.bytes_since_request += len;
+        self.queue.bytes_since_request += len;
         let counted = matches!(self.tracking, GroupTracking::Counted(_));
         let has_sreq = counted && self.needs_status_request(ep, plan);
-        let wclose = self.finishing && plan.bytes.end == self.submitted;
+        let wclose = self.finishing && plan.bytes.end == self.queue.submitted;
         let options = self
             .options(ep)
             .with(Options::NOCHECK, !ep.config.checksum)
@@ -329,24 +277,18 @@ impl Sender {
     /// with the last retransmission, with the end, when the window closes, and where the user waits
     /// for the acknowledgement (0009, Counted groups).
     fn needs_status_request(&self, ep: &GroupEndpointState, plan: &PacketPlan) -> bool {
-        let quarter = self.alloc.saturating_sub(self.una) / 4;
-        let every = ep
-            .config
-            .status_interval_bytes
-            .min(quarter.max(ep.payload_max()));
-        let end = self.finishing && plan.bytes.end == self.submitted;
-        let is_awaited = plan.bytes.start < self.request_at && self.request_at <= plan.bytes.end;
-        self.bytes_since_request >= every
-            || self.request_with_next_data
-            || is_awaited
+        let most = ep.config.status_interval_bytes;
+        let every = self.queue.request_interval(most, ep.payload_max());
+        let end = self.finishing && plan.bytes.end == self.queue.submitted;
+        self.queue.is_request_due(&plan.bytes, every)
             || end
-            || self.retransmission_queue.is_empty()
+            || self.queue.retransmission_queue.is_empty()
                 && (plan.is_retransmission || self.is_send_blocked())
     }
 
     /// Arms the coalescing timer while data wait for a full packet.
     fn update_coalesce_timer(&mut self, ep: &GroupEndpointState, now: Instant) {
-        if self.next_seq.max(self.pushed) >= self.submitted {
+        if !self.queue.is_coalescing() {
             self.timers.disarm(SenderTimer::Coalesce);
         } else if !self.timers.is_armed(SenderTimer::Coalesce) {
             self.timers

@@ -30,6 +30,9 @@ pub use reject::{Reject, Rejects};
 pub use traffic_specifier::{Service, TrafficSpec, UNLIMITED};
 pub use v3::Version;
 
+/// Octets of a tag. It is received whole or not at all (0007, Tags).
+pub(crate) const TAG_LEN: u64 = 8;
+
 /// The `N` octets at `at`; None beyond the end.
 fn octets<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()

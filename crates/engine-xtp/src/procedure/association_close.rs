@@ -13,7 +13,7 @@ use engine::{Address, CloseReason};
 /// All data were sent, and WCLOSE was not.
 pub(crate) fn is_wclose_due(ctx: &Context) -> bool {
     ctx.closing.sending == SendingEnd::Finishing
-        && ctx.tx.next_seq == ctx.tx.submitted
+        && ctx.tx.queue.has_sent_all()
         && !ctx.waits_for_setup_answer()
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn do_finish(ctx: &mut Context, ep: &mut EndpointState) {
         return;
     }
     ctx.closing.finish();
-    ctx.tx.pushed = ctx.tx.submitted;
+    ctx.tx.queue.pushed = ctx.tx.queue.submitted;
     association_setup::schedule_first_if_ready(ctx, ep);
     ctx.mark_ready(ep);
 }
@@ -45,7 +45,7 @@ pub(crate) fn do_abort(ctx: &mut Context, ep: &mut EndpointState) {
     if ctx.is_announced() && !ctx.is_closed() {
         let packet = end_packet(
             ctx.outgoing_key(),
-            (ctx.tx.next_seq, ctx.rx.next_seq),
+            (ctx.tx.queue.next_seq, ctx.rx.next_seq),
             end_syncs(ep, ctx.tx.sync, ctx.rx.highest_sync),
             Options::END,
         );

@@ -83,7 +83,7 @@ pub(super) fn init_context(ctx: &mut Context, ep: &mut EndpointState, now: Insta
     ctx.tx.sync = SyncNumber(ep.rng.next_u64() as u32);
     ctx.tx.first_sync = ctx.tx.sync;
     ctx.tx.saved_sync = Some(ctx.tx.sync);
-    ctx.tx.alloc = ep.config.initial_window;
+    ctx.tx.queue.alloc = ep.config.initial_window;
     ctx.tx.payload_max = ep.payload_max();
     ctx.tx.path = PathMtu::new(ep.config.packet_len, ep.payload_max());
     schedule_limits(ctx, ep);
@@ -144,8 +144,8 @@ fn choose_first_data(
         ep.counters.retransmissions += 1;
         return data_len.min(room);
     }
-    ctx.tx.next_seq = first_data_len(ctx).min(room);
-    ctx.tx.next_seq
+    ctx.tx.queue.next_seq = first_data_len(ctx).min(room);
+    ctx.tx.queue.next_seq
 }
 
 /// User bytes that FIRST may carry if it has room.
@@ -154,16 +154,17 @@ fn first_data_len(ctx: &Context) -> u64 {
         return 0;
     }
     let tx = &ctx.tx;
-    let message_end = tx.message_ends.first().unwrap_or(u64::MAX);
+    let message_end = tx.queue.message_ends.first().unwrap_or(u64::MAX);
     let allowed = if ctx.options.has(Options::NOFLOW) {
         u64::MAX
     } else {
-        tx.alloc
+        tx.queue.alloc
     };
     // FIRST carries no tags (0007, Tags).
-    let tag = tx.begin_tags.first().unwrap_or(u64::MAX);
-    let end_tag = tx.end_tags.first().map_or(u64::MAX, |end| end - 8);
-    tx.submitted
+    let tag = tx.queue.begin_tags.first().unwrap_or(u64::MAX);
+    let end_tag = tx.queue.end_tags.first().map_or(u64::MAX, |end| end - 8);
+    tx.queue
+        .submitted
         .min(allowed)
         .min(message_end)
         .min(tag)
@@ -175,9 +176,9 @@ fn is_explicit(ctx: &Context) -> bool {
 }
 
 fn first_options(ctx: &mut Context, len: u64) -> Options {
-    let wclose = ctx.closing.is_finishing() && len == ctx.tx.submitted && !is_explicit(ctx);
+    let wclose = ctx.closing.is_finishing() && len == ctx.tx.queue.submitted && !is_explicit(ctx);
     let datagram = ctx.service == Service::Datagram;
-    let message = len > 0 && ctx.tx.message_ends.next_after(len - 1) == Some(len);
+    let message = len > 0 && ctx.tx.queue.message_ends.next_after(len - 1) == Some(len);
     ctx.options
         .with(Options::SREQ, !datagram)
         .with(Options::EOM, message || wclose && !ctx.is_stream())
@@ -190,8 +191,8 @@ pub(crate) fn schedule_first_if_ready(ctx: &mut Context, ep: &EndpointState) {
     if ctx.is_announced() {
         return;
     }
-    let some = ctx.tx.submitted > 0 && !ctx.waits_for_finish() || ctx.closing.is_finishing();
-    let full = ctx.tx.submitted >= ep.payload_max();
+    let some = ctx.tx.queue.submitted > 0 && !ctx.waits_for_finish() || ctx.closing.is_finishing();
+    let full = ctx.tx.queue.submitted >= ep.payload_max();
     if some || full {
         ctx.schedule_first();
     }
@@ -248,7 +249,7 @@ const FIRST_DATA_MIN: u64 = 16;
 fn is_first_short(ctx: &Context) -> bool {
     let sent_len = ctx.state.first().and_then(FirstPacket::data_len);
     let data_len = sent_len.unwrap_or_else(|| first_data_len(ctx));
-    let whole = ctx.closing.is_finishing() && data_len == ctx.tx.submitted;
+    let whole = ctx.closing.is_finishing() && data_len == ctx.tx.queue.submitted;
     data_len < FIRST_DATA_MIN && !(ctx.is_one_way() && whole)
 }
 

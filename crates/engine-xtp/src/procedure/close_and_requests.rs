@@ -105,9 +105,9 @@ fn report_stream_complete(ctx: &mut Context, ep: &mut EndpointState, now: Instan
 
 fn handle_rclose(ctx: &mut Context, ep: &mut EndpointState, now: Instant, format: Format) {
     let has_data = matches!(format, Format::Data | Format::First);
-    let has_all = has_data || ctx.tx.acknowledged >= ctx.tx.submitted;
+    let has_all = has_data || ctx.tx.queue.acknowledged >= ctx.tx.queue.submitted;
     if ctx.closing.wclose_sent() && has_all {
-        control_receive::acknowledge(ctx, ep, now, ctx.tx.next_seq);
+        control_receive::acknowledge(ctx, ep, now, ctx.tx.queue.next_seq);
         ctx.closing.record_rclose();
     } else if !has_data {
         do_abort(ctx, ep);

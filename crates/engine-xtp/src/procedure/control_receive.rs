@@ -22,7 +22,9 @@ pub(crate) fn handle_acknowledgment(
     common: &CommonControl,
     spans: &[Span],
 ) -> Result<(), Reject> {
-    if common.rseq > ctx.tx.next_seq || !tx::spans_are_valid(common.rseq, ctx.tx.next_seq, spans) {
+    if common.rseq > ctx.tx.queue.next_seq
+        || !tx::spans_are_valid(common.rseq, ctx.tx.queue.next_seq, spans)
+    {
         return Err(Reject::NeverSent);
     }
     // The echo of a sync that was never used.
@@ -37,19 +39,19 @@ pub(crate) fn handle_acknowledgment(
     note_receiver_mode(ctx, common, spans);
     let (sent_before_request, rtt_sample) = resolve_requests(ctx, ep, now, common.echo);
     // Spans below released bytes request a retransmission that is impossible.
-    if common.rseq < ctx.tx.acknowledged && !spans.is_empty() {
+    if common.rseq < ctx.tx.queue.acknowledged && !spans.is_empty() {
         return Err(Reject::Released);
     }
     // The first allocation replaces the assumed one, even if lower. Later ones only grow.
-    if common.alloc > ctx.tx.alloc || !ctx.tx.alloc_received {
-        ctx.tx.alloc = common.alloc;
+    if common.alloc > ctx.tx.queue.alloc || !ctx.tx.alloc_received {
+        ctx.tx.queue.alloc = common.alloc;
         ctx.tx.alloc_received = true;
         ctx.unanswered_probes = 0;
     }
     let acked = release(ctx, ep, common.rseq);
     if let Some(congestion) = &mut ctx.tx.congestion {
         let delivered = delivered_bytes(ep, common.rseq, spans, sent_before_request.unwrap_or(0));
-        let sent = ctx.tx.next_seq;
+        let sent = ctx.tx.queue.next_seq;
         let sample = AckSample {
             acked_bytes: acked,
             delivered_bytes: delivered.min(sent),
@@ -163,10 +165,10 @@ pub(crate) fn acknowledge(ctx: &mut Context, ep: &mut EndpointState, now: Instan
 
 /// Releases everything below `position`. Returns how many bytes left the flight.
 fn release(ctx: &mut Context, ep: &mut EndpointState, position: u64) -> u64 {
-    let position = position.min(ctx.tx.next_seq);
-    let bytes = position.saturating_sub(ctx.tx.acknowledged);
+    let position = position.min(ctx.tx.queue.next_seq);
+    let bytes = position.saturating_sub(ctx.tx.queue.acknowledged);
     if bytes > 0 {
-        ctx.tx.release(position);
+        ctx.tx.queue.release(position);
         // Without error control the range may be empty: it tells that less is in flight.
         let released = ctx.tx.newly_released(position);
         ep.events.push_back(Event::Released(ctx.id, released));
@@ -185,7 +187,10 @@ fn queue_retransmissions(
 ) {
     let saved_sync = ctx.tx.saved_sync;
     let is_stale = saved_sync.is_none_or(|saved| common.echo.is_before(saved));
-    if is_stale || !ctx.tx.retransmission_queue.is_empty() || common.rseq < ctx.tx.acknowledged {
+    if is_stale
+        || !ctx.tx.queue.retransmission_queue.is_empty()
+        || common.rseq < ctx.tx.queue.acknowledged
+    {
         return;
     }
     let mut lost = lost_ranges(ep, common.rseq, spans, sent_before_request.unwrap_or(0));
@@ -195,10 +200,10 @@ fn queue_retransmissions(
     path_mtu::on_loss(ctx, ep, &lost, spans);
     if ep.config.error == ErrorControl::GoBackN || ctx.tx.peer_drops_beyond_gap {
         lost.clear();
-        lost.push_back(common.rseq..ctx.tx.next_seq);
+        lost.push_back(common.rseq..ctx.tx.queue.next_seq);
     }
     let bytes = lost.iter().map(|range| range.end - range.start).sum();
-    ctx.tx.retransmission_queue = lost;
+    ctx.tx.queue.retransmission_queue = tx::RetransmissionQueue::of(lost);
     if let Some(congestion) = &mut ctx.tx.congestion {
         congestion.on_loss(bytes);
     }
@@ -241,5 +246,5 @@ pub(crate) fn learn_key(ctx: &mut Context, xkey: u64, needs_echo: bool) {
     ctx.remote_key = key;
     // The next packet returns the key and validates this address at the peer. Without data to
     // send, a status request does it (0007, Keys); in 3.x with its echo, in any case (0021).
-    ctx.pending.status_request |= needs_echo || ctx.tx.next_seq == ctx.tx.submitted;
+    ctx.pending.status_request |= needs_echo || ctx.tx.queue.has_sent_all();
 }

@@ -267,7 +267,7 @@ fn push_control(
         options,
         sync,
         sort: ctx.sort.unwrap_or(0),
-        seq: ctx.tx.next_seq,
+        seq: ctx.tx.queue.next_seq,
         ..plain_header(ctx.outgoing_key(), body.format())
     };
     let header_context = ctx.header_context(ep);

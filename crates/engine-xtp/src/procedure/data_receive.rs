@@ -1,12 +1,11 @@
 //! Receiving user data: flow control, reassembly, delivery.
 
-use super::tags::TAG_LEN;
 use crate::config::{ErrorControl, FlowControl};
 use crate::context::Context;
 use crate::endpoint_state::EndpointState;
 use crate::numbers::SEQ_MAX;
 use crate::opening::LimitsReport;
-use crate::pdu::{Header, Options, Reject};
+use crate::pdu::{Header, Options, Reject, TAG_LEN};
 use crate::rx::{FragmentFlags, Gap};
 use core::ops::Range;
 use engine::{Bytes, Delivery, Instant};

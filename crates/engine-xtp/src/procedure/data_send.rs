@@ -1,6 +1,5 @@
 //! Sending user data: which bytes a packet carries, when it may be sent, what it asks for.
 
-use super::tags::TAG_LEN;
 use crate::closing::SendingEnd;
 use crate::config::StatusRequestKind;
 use crate::context::{Context, Timer};
@@ -10,36 +9,22 @@ use crate::pdu::{Format, Header, Options, Service};
 use crate::procedure::{
     association_close, association_setup, control_send, prediction, status_request,
 };
-use crate::tx::TagPositions;
-use core::ops::Range;
-use engine::{Batch, CloseReason, Event, Framing, Instant, SendFlags, Store};
-
-/// Range and flags of one DATA packet.
-struct PacketPlan {
-    bytes: Range<u64>,
-    is_retransmission: bool,
-    /// The packet begins with a tag (BTAG).
-    begin_tag: bool,
-    /// The packet ends with a tag (ETAG).
-    end_tag: bool,
-    eom: bool,
-    /// The packet ends at a slot boundary.
-    ends_at_boundary: bool,
-}
+use crate::tx::{CutRules, PacketPlan, WaterMarks};
+use engine::{Batch, CloseReason, Event, Instant, SendFlags, Store};
 
 /// What a submission asks for, in the order in which its user means it.
 #[inline]
 pub(crate) fn do_submission(ctx: &mut Context, ep: &mut EndpointState, end: u64, flags: SendFlags) {
     if flags.end_of_message {
-        ctx.tx.message_ends.push(end);
+        ctx.tx.queue.message_ends.push(end);
     }
     let may_send = ctx.closing.sending == SendingEnd::Open;
     if flags.more && may_send {
         // What to send is decided at the last of several submissions.
-        ctx.tx.submitted = ctx.tx.submitted.max(end);
+        ctx.tx.queue.submitted = ctx.tx.queue.submitted.max(end);
         return;
     }
-    if (flags.push || end > ctx.tx.submitted) && may_send {
+    if (flags.push || end > ctx.tx.queue.submitted) && may_send {
         do_submit(ctx, ep, end, flags.push);
     }
     if flags.request_ack {
@@ -53,22 +38,15 @@ pub(crate) fn do_submission(ctx: &mut Context, ep: &mut EndpointState, end: u64,
 /// Data up to `end` are in the send buffer. The water marks decide whether they are sent now or
 /// coalesced (0007, Coalescing).
 pub(crate) fn do_submit(ctx: &mut Context, ep: &mut EndpointState, end: u64, push: bool) {
-    let tx = &mut ctx.tx;
-    tx.submitted = tx.submitted.max(end);
-    let config = &ep.config;
-    let push = push || ctx.service == Service::Isochronous;
-    // Below the low-water mark everything is sent; at the high-water mark, whole packets.
-    if push || tx.bytes_in_flight() <= config.low_water || config.coalesce_delay.is_zero() {
-        tx.pushed = tx.submitted;
-    } else if tx.submitted - tx.next_seq >= ep.high_water() {
-        let slot = ep.payload_max();
-        let part = if ep.high_water() < slot {
-            0
-        } else {
-            tx.submitted % slot
-        };
-        tx.pushed = tx.pushed.max(tx.submitted - part);
-    }
+    let (high, slot) = (ep.high_water(), ep.payload_max());
+    let marks = WaterMarks {
+        low: ep.config.low_water,
+        high,
+        // Whole packets, if the mark is above one.
+        multiple: Some(slot).filter(|_| high >= slot),
+    };
+    let push = push || ctx.service == Service::Isochronous || ep.config.coalesce_delay.is_zero();
+    ctx.tx.queue.submit(end, push, &marks);
     association_setup::schedule_first_if_ready(ctx, ep);
     ctx.mark_ready(ep);
 }
@@ -78,7 +56,7 @@ pub(crate) fn handle_coalesce_timeout(ctx: &mut Context, ep: &mut EndpointState)
     if ctx.waits_for_first_data() {
         ctx.schedule_first();
     }
-    ctx.tx.pushed = ctx.tx.submitted;
+    ctx.tx.queue.pushed = ctx.tx.queue.submitted;
     ctx.mark_ready(ep);
 }
 
@@ -150,10 +128,9 @@ fn is_forgotten(ctx: &Context) -> bool {
 /// Arms or disarms the coalescing timer.
 #[inline]
 fn update_coalesce_timer(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
-    let waiting = ctx.tx.next_seq.max(ctx.tx.pushed) < ctx.tx.submitted;
     if ctx.waits_for_first_data() {
         // Armed with the opening.
-    } else if !waiting {
+    } else if !ctx.tx.queue.is_coalescing() {
         ctx.timers.disarm(Timer::Coalesce);
     } else if !ctx.timers.is_armed(Timer::Coalesce) {
         ctx.arm(ep, Timer::Coalesce, now + ep.config.coalesce_delay);
@@ -163,7 +140,7 @@ fn update_coalesce_timer(ctx: &mut Context, ep: &mut EndpointState, now: Instant
 /// Whether amplification limit, rate limits and pacing allow a packet of `len` octets. If not,
 /// arranges for sending to resume.
 fn may_send_packet(ctx: &mut Context, ep: &mut EndpointState, now: Instant, len: usize) -> bool {
-    let whole = ctx.closing.is_finishing() && ctx.tx.submitted - ctx.tx.next_seq < len as u64;
+    let whole = ctx.closing.is_finishing() && ctx.tx.queue.unsent_bytes() < len as u64;
     let spare = if whole { 0 } else { ep.key_packet_len() };
     if !ctx.within_amplification_limit(len + spare)
         && let Some(limit) = &mut ctx.amplification_limit
@@ -179,7 +156,7 @@ fn may_send_packet(ctx: &mut Context, ep: &mut EndpointState, now: Instant, len:
         ctx.arm(ep, Timer::Rtimer, at);
         return false;
     }
-    let nothing_in_flight = ctx.tx.bytes_in_flight() == 0;
+    let nothing_in_flight = ctx.tx.queue.bytes_in_flight() == 0;
     if let Some(congestion) = &mut ctx.tx.congestion
         && let Some(at) = congestion.blocked_until(now, nothing_in_flight)
     {
@@ -206,133 +183,48 @@ fn next_packet(ctx: &mut Context, ep: &EndpointState) -> Option<PacketPlan> {
     if waits || ctx.waits_for_setup_answer() {
         return None;
     }
-    if let Some(lost) = ctx.tx.retransmission_queue.front() {
-        let lost = lost.clone();
-        return Some(plan_packet(ctx, ep, lost.start, lost.end, true));
+    let rules = cut_rules(ctx, ep);
+    if let Some(plan) = ctx.tx.queue.next_lost(&rules) {
+        return Some(plan);
     }
-    let limit = send_limit(ctx, ep);
-    let tx = &ctx.tx;
-    if limit <= tx.next_seq
-        || ctx.waits_for_finish() && tx.submitted - tx.next_seq < ep.payload_max()
-    {
+    if ctx.waits_for_finish() && ctx.tx.queue.unsent_bytes() < ep.payload_max() {
         return None;
     }
-    let (next, end, pushed, in_flight) =
-        (tx.next_seq, tx.submitted, tx.pushed, tx.bytes_in_flight());
-    let plan = plan_packet(ctx, ep, next, end, false);
-    if plan.bytes.end > limit {
-        // The allocation splits a packet only when nothing is in flight (silly window avoidance),
-        // and never within a tag.
-        let limit = avoid_splitting_tag(&ctx.tx.end_tags, next, limit);
-        let bytes = next..limit;
-        let parts = in_flight == 0 && limit > next && (!plan.begin_tag || limit - next >= TAG_LEN);
-        return parts.then_some(PacketPlan {
-            bytes,
-            end_tag: false,
-            eom: false,
-            ..plan
-        });
-    }
-    // A packet is sent when it ends a message, was pushed, is full, or with little in flight
-    // (0007, Coalescing).
-    let full = plan.ends_at_boundary || plan.bytes.end < end;
-    let goes = plan.eom || pushed >= plan.bytes.end || full && ep.high_water() <= ep.payload_max();
-    (goes || in_flight <= ep.config.low_water).then_some(plan)
+    let limit = send_limit(ctx, ep);
+    ctx.tx.queue.next_new(limit, &rules)
 }
 
-/// Plans a packet from `start`. It ends at the end of a message, at the peer's packet limit, at
-/// the next tag, or at `end`; in a byte stream also at a slot boundary, so that header and payload
-/// are contiguous in memory (0007, Packets).
+/// How data are cut into packets.
 #[inline]
-fn plan_packet(
-    ctx: &mut Context,
-    ep: &EndpointState,
-    start: u64,
-    end: u64,
-    is_retransmission: bool,
-) -> PacketPlan {
-    let border = slot_boundary(ctx, ep, start, end);
-    let mut stop = end.min(border).min(start + ctx.tx.payload_max);
-    let mut tag = false;
-    if !ctx.tx.begin_tags.is_empty() {
-        let (here, next) = ctx.tx.begin_tags.at(start);
-        tag = here;
-        stop = stop.min(next);
+pub(super) fn cut_rules(ctx: &Context, ep: &EndpointState) -> CutRules {
+    CutRules {
+        framing: ep.config.framing,
+        slot: ctx.tx.path.slot,
+        payload_max: ctx.tx.payload_max,
+        low_water: ep.config.low_water,
+        sends_full: ep.high_water() <= ep.payload_max(),
     }
-    let message_end = ctx.tx.message_ends.next_after(start);
-    let eom = message_end.is_some_and(|message_end| message_end <= stop);
-    if let Some(message_end) = message_end.filter(|_| eom) {
-        stop = message_end;
-    }
-    let mut end_tag = false;
-    if !ctx.tx.end_tags.is_empty() {
-        stop = avoid_splitting_tag(&ctx.tx.end_tags, start, stop).max(start + 1);
-        let least = if tag { 2 * TAG_LEN } else { TAG_LEN };
-        end_tag = ctx.tx.end_tags.at(stop).0 && stop - start >= least;
-    }
-    PacketPlan {
-        end_tag,
-        bytes: start..stop,
-        is_retransmission,
-        begin_tag: tag,
-        eom,
-        ends_at_boundary: stop == border,
-    }
-}
-
-/// Moves the end `stop` of a packet from `start` so that no end tag is split.
-fn avoid_splitting_tag(end_tags: &TagPositions, start: u64, stop: u64) -> u64 {
-    match end_tags.next_after(start) {
-        Some(end) if start + TAG_LEN <= end && stop < end && end - stop < TAG_LEN => end - TAG_LEN,
-        _ => stop,
-    }
-}
-
-/// Backlog in slots from which a short packet, which mostly costs a system call of its own, pays
-/// off because all later packets are aligned to slots (0007, Packets).
-const ALIGN_MIN_SLOTS: u64 = 16;
-
-/// Latest end of a packet from `start`, with data up to `end`.
-#[inline]
-pub(super) fn slot_boundary(ctx: &mut Context, ep: &EndpointState, start: u64, end: u64) -> u64 {
-    let slot = ctx.tx.path.slot;
-    if ctx.tx.payload_max < slot {
-        // Shorter packets than the store was cut for are aligned to nothing.
-        return start + ctx.tx.payload_max;
-    }
-    if ep.config.framing == Framing::Messages {
-        return start + slot;
-    }
-    let known = ctx.tx.slot_boundary;
-    if start >= known || start + slot < known {
-        ctx.tx.slot_boundary = (start / slot + 1) * slot;
-    }
-    let aligned = start + slot == ctx.tx.slot_boundary;
-    if !aligned && ep.config.framing == Framing::Stream && end - start < ALIGN_MIN_SLOTS * slot {
-        return start + slot;
-    }
-    ctx.tx.slot_boundary
 }
 
 /// Bytes below this may be sent: allocation, `oqmax` and congestion window.
 fn send_limit(ctx: &Context, ep: &EndpointState) -> u64 {
     let tx = &ctx.tx;
-    let mut limit = tx.submitted;
+    let mut limit = tx.queue.submitted;
     if let Some(most) = ep.config.oqmax {
-        limit = limit.min(tx.acknowledged.saturating_add(most));
+        limit = limit.min(tx.queue.acknowledged.saturating_add(most));
     }
     if !ctx.options.has(Options::NOFLOW) {
-        limit = limit.min(tx.alloc);
+        limit = limit.min(tx.queue.alloc);
     }
     if let Some(congestion) = &tx.congestion {
-        limit = limit.min(congestion.send_limit(tx.acknowledged));
+        limit = limit.min(congestion.send_limit(tx.queue.acknowledged));
     }
     limit
 }
 
 /// Whether the send limit blocks data that are ready.
 pub(crate) fn is_send_blocked(ctx: &Context, ep: &EndpointState) -> bool {
-    ctx.tx.next_seq < ctx.tx.submitted && send_limit(ctx, ep) <= ctx.tx.next_seq
+    ctx.tx.queue.next_seq < ctx.tx.queue.submitted && send_limit(ctx, ep) <= ctx.tx.queue.next_seq
 }
 
 /// Whether the packet that was sent last, with nothing to repeat behind it, closes the window, and no answer is due.
@@ -341,19 +233,11 @@ fn is_last_unasked(ctx: &Context, ep: &EndpointState) -> bool {
 }
 
 fn mark_sent(ctx: &mut Context, ep: &mut EndpointState, plan: &PacketPlan) {
-    let tx = &mut ctx.tx;
-    if !plan.is_retransmission {
-        tx.next_seq = plan.bytes.end;
-        return;
-    }
-    tx.saved_sync = None;
-    tx.retransmissions += 1;
-    ep.counters.retransmissions += 1;
-    if let Some(front) = tx.retransmission_queue.front_mut() {
-        front.start = plan.bytes.end;
-        if front.is_empty() {
-            tx.retransmission_queue.pop_front();
-        }
+    ctx.tx.queue.mark_sent(plan);
+    if plan.is_retransmission {
+        ctx.tx.saved_sync = None;
+        ctx.tx.retransmissions += 1;
+        ep.counters.retransmissions += 1;
     }
 }
 
@@ -365,7 +249,7 @@ fn push_data(
     plan: &PacketPlan,
 ) {
     let len = plan.bytes.end - plan.bytes.start;
-    ctx.tx.bytes_since_request += len;
+    ctx.tx.queue.bytes_since_request += len;
     let options = data_options(ctx, ep, plan);
     let sync = status_request::packet_sync(ctx, ep, now, options);
     // Without a returned key the answer may be too short for spans (0007, Address validation).
@@ -388,7 +272,7 @@ fn push_data(
     let header_len = ep.packet_len(len) - len as usize;
     let summed = header_len as u64 + if ep.config.checksum { len } else { 0 };
     if is_forgotten(ctx) {
-        let released = ctx.tx.newly_released(ctx.tx.next_seq);
+        let released = ctx.tx.newly_released(ctx.tx.queue.next_seq);
         ep.events.push_back(Event::Released(ctx.id, released));
     }
     account_packet(ctx, ep, options, header_len, len, summed);
@@ -397,7 +281,7 @@ fn push_data(
 /// Option bits of the planned DATA packet.
 #[inline]
 fn data_options(ctx: &Context, ep: &EndpointState, plan: &PacketPlan) -> Options {
-    let wclose = ctx.closing.is_finishing() && plan.bytes.end == ctx.tx.submitted;
+    let wclose = ctx.closing.is_finishing() && plan.bytes.end == ctx.tx.queue.submitted;
     let complete = ctx.rx.is_complete() && !ctx.is_one_way();
     let datagram = ctx.service == Service::Datagram;
     let sreq = !datagram && needs_status_request(ctx, ep, plan, wclose);
@@ -450,16 +334,13 @@ fn needs_status_request(
     let tx = &ctx.tx;
     let mut every = ep.config.status_interval_bytes;
     if !ctx.options.has(Options::NOFLOW) {
-        let quarter = tx.alloc.saturating_sub(tx.acknowledged) / 4;
-        every = every.min(quarter.max(ep.payload_max()));
+        every = tx.queue.request_interval(every, ep.payload_max());
     }
     if let Some(congestion) = &tx.congestion {
         every = every.min(congestion.status_interval_bytes().max(ep.payload_max()));
     }
-    tx.bytes_since_request >= every
-        || tx.request_with_next_data
-        || plan.bytes.start < tx.request_at && tx.request_at <= plan.bytes.end
+    tx.queue.is_request_due(&plan.bytes, every)
         || wclose && !plan.is_retransmission
-        || tx.retransmission_queue.is_empty()
+        || tx.queue.retransmission_queue.is_empty()
             && (plan.is_retransmission || is_last_unasked(ctx, ep))
 }

@@ -66,7 +66,7 @@ pub(crate) fn handle_path_error(xtp: &mut Xtp, fault: PathFault<'_>) {
 /// The host knows how long packets may be. The store is cut accordingly before its first byte.
 pub(crate) fn do_set(ctx: &mut Context, ep: &EndpointState, octets: usize) {
     lower(ctx, ep, octets);
-    if ctx.tx.submitted == 0 {
+    if ctx.tx.queue.submitted == 0 {
         ctx.tx.path.slot = ep.payload_of(ctx.tx.path.packet_len);
     }
 }

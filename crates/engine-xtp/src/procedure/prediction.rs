@@ -159,7 +159,7 @@ pub(crate) fn transmit(
     if !ep.predicts || !is_usual(ctx) {
         return false;
     }
-    if ctx.tx.next_seq < ctx.tx.submitted {
+    if ctx.tx.queue.next_seq < ctx.tx.queue.submitted {
         if !may_leave_alone(ctx, ep) {
             return false;
         }
@@ -193,25 +193,23 @@ fn is_usual(ctx: &Context) -> bool {
         && !ctx.pending.deferred
         && ctx.closing.sending != SendingEnd::Finishing
         && tx.handshake.is_none()
-        && tx.retransmission_queue.is_empty()
+        && tx.queue.retransmission_queue.is_empty()
 }
 
 /// Whether all that waits is one packet, which nothing holds back and which carries no status request.
 fn may_leave_alone(ctx: &Context, ep: &EndpointState) -> bool {
     let tx = &ctx.tx;
-    let len = tx.submitted - tx.next_seq;
-    let quarter = tx.alloc.saturating_sub(tx.acknowledged) / 4;
-    let every = ep
-        .config
-        .status_interval_bytes
-        .min(quarter.max(ep.payload_max()));
+    let len = tx.queue.unsent_bytes();
+    let every = tx
+        .queue
+        .request_interval(ep.config.status_interval_bytes, ep.payload_max());
     let is_plain = ctx.state == ContextState::Active
         && !ctx.closing.is_finishing()
         && ctx.service == Service::Stream
         && ep.config.framing == Framing::Stream
-        && tx.message_ends.first().is_none()
-        && tx.begin_tags.is_empty()
-        && tx.end_tags.is_empty()
+        && tx.queue.message_ends.first().is_none()
+        && tx.queue.begin_tags.is_empty()
+        && tx.queue.end_tags.is_empty()
         && ctx.rx.final_seq.is_none();
     let is_free = ctx.is_validated()
         && ctx.route.is_none()
@@ -219,25 +217,26 @@ fn may_leave_alone(ctx: &Context, ep: &EndpointState) -> bool {
         && tx.rate_credit.is_none()
         && ep.config.oqmax.is_none()
         && ctx.options.0 & (Options::NOFLOW | Options::NOERR).0 == 0
-        && tx.submitted <= tx.alloc;
-    let asks = tx.request_with_next_data
-        || tx.next_seq < tx.request_at && tx.request_at <= tx.submitted
-        || tx.bytes_since_request + len >= every;
+        && tx.queue.submitted <= tx.queue.alloc;
+    let asks = tx.queue.request_with_next_data
+        || tx.queue.next_seq < tx.queue.request_at && tx.queue.request_at <= tx.queue.submitted
+        || tx.queue.bytes_since_request + len >= every;
     is_plain
         && is_free
         && !asks
-        && tx.pushed >= tx.submitted
+        && tx.queue.pushed >= tx.queue.submitted
         && len <= tx.payload_max.min(tx.path.slot)
 }
 
 /// Sends all that waits, which is one packet.
 fn push_data(ctx: &mut Context, ep: &mut EndpointState, batch: &mut Batch) {
-    let (start, end) = (ctx.tx.next_seq, ctx.tx.submitted);
+    let (start, end) = (ctx.tx.queue.next_seq, ctx.tx.queue.submitted);
     let len = end - start;
     // Where slots end is found out for the packets that follow.
-    data_send::slot_boundary(ctx, ep, start, end);
-    ctx.tx.next_seq = end;
-    ctx.tx.bytes_since_request += len;
+    let rules = data_send::cut_rules(ctx, ep);
+    ctx.tx.queue.next_slot_boundary(start, end, &rules);
+    ctx.tx.queue.next_seq = end;
+    ctx.tx.queue.bytes_since_request += len;
     let header = Header {
         options: ctx.options.with(Options::NOCHECK, !ep.config.checksum),
         dlen: len as u32,

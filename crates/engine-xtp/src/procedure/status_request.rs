@@ -60,11 +60,12 @@ pub(crate) fn ensure_status_request(ctx: &mut Context, ep: &mut EndpointState, n
     let silent = ctx.pending.status_request || ctx.service == Service::Datagram;
     // The last retransmission carries a status request. Another one meanwhile would use up the
     // rate that the retransmissions wait for.
-    let repairs = !ctx.tx.retransmission_queue.is_empty() && ctx.timers.is_armed(Timer::Rtimer);
+    let repairs =
+        !ctx.tx.queue.retransmission_queue.is_empty() && ctx.timers.is_armed(Timer::Rtimer);
     if !quiet || silent || repairs || ctx.timers.is_armed(Timer::Status) {
         return;
     }
-    if ctx.tx.bytes_in_flight() > 0 {
+    if ctx.tx.queue.bytes_in_flight() > 0 {
         ctx.arm(ep, Timer::Status, now + ep.config.status_delay);
     } else if is_waiting_for_peer(ctx, ep) {
         let wait = wtimer(ctx, ep, ctx.unanswered_probes);
@@ -89,10 +90,12 @@ fn is_waiting_for_key(ctx: &Context, ep: &EndpointState) -> bool {
 /// data a CNTL (0007, Status requests).
 pub(crate) fn handle_status_timeout(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     let waiting = is_waiting_for_peer(ctx, ep);
-    if !waiting && !ctx.tx.request_with_next_data && ctx.tx.bytes_in_flight() > 0 {
-        ctx.tx.request_with_next_data = true;
+    if !waiting && !ctx.tx.queue.request_with_next_data && ctx.tx.queue.bytes_in_flight() > 0 {
+        ctx.tx.queue.request_with_next_data = true;
         ctx.arm(ep, Timer::Status, now + ep.config.status_delay);
-    } else if ctx.tx.outstanding_requests.is_empty() && (ctx.tx.bytes_in_flight() > 0 || waiting) {
+    } else if ctx.tx.outstanding_requests.is_empty()
+        && (ctx.tx.queue.bytes_in_flight() > 0 || waiting)
+    {
         ctx.unanswered_probes += u32::from(waiting);
         ctx.pending.status_request = true;
         ctx.mark_ready(ep);
@@ -102,11 +105,11 @@ pub(crate) fn handle_status_timeout(ctx: &mut Context, ep: &mut EndpointState, n
 /// The user blocks until everything is acknowledged: request an ACK with the last DATA packet, or now
 /// if that has left.
 pub(crate) fn do_request_ack(ctx: &mut Context, ep: &mut EndpointState) {
-    if ctx.tx.next_seq < ctx.tx.submitted {
-        ctx.tx.request_at = ctx.tx.submitted;
+    if ctx.tx.queue.next_seq < ctx.tx.queue.submitted {
+        ctx.tx.queue.request_at = ctx.tx.queue.submitted;
     }
     let quiet = ctx.tx.outstanding_requests.is_empty() && ctx.tx.handshake.is_none();
-    let unasked = quiet && ctx.tx.bytes_in_flight() > 0 && ctx.tx.next_seq == ctx.tx.submitted;
+    let unasked = quiet && ctx.tx.queue.bytes_in_flight() > 0 && ctx.tx.queue.has_sent_all();
     if unasked && ctx.state == ContextState::Active && ctx.service != Service::Datagram {
         ctx.pending.status_request = true;
         ctx.mark_ready(ep);

@@ -3,10 +3,8 @@
 
 use crate::context::Context;
 use crate::endpoint_state::EndpointState;
+use crate::pdu::TAG_LEN;
 use engine::{Framing, Note, NoteFields};
-
-/// Octets of a tag. It is received whole or not at all (0007, Tags).
-pub(crate) const TAG_LEN: u64 = 8;
 
 /// Tags belong to messages; an ETAG there is in 3.x alone (0007, Tags).
 pub(crate) fn note_fields(ep: &EndpointState) -> NoteFields {
@@ -23,11 +21,11 @@ pub(crate) fn note_fields(ep: &EndpointState) -> NoteFields {
 #[cold]
 pub(crate) fn mark(ctx: &mut Context, ep: &EndpointState, end: u64, note: &Note) {
     let carried = note_fields(ep);
-    let start = ctx.tx.submitted;
+    let start = ctx.tx.queue.submitted;
     if note.tag.is_some() && carried.tag && end >= start + TAG_LEN {
-        ctx.tx.begin_tags.push(start);
+        ctx.tx.queue.begin_tags.push(start);
     }
     if note.end_tag.is_some() && carried.end_tag && end >= start + TAG_LEN {
-        ctx.tx.end_tags.push(end);
+        ctx.tx.queue.end_tags.push(end);
     }
 }

@@ -70,7 +70,7 @@ fn answers_first(ctx: &Context, header: &HeaderV3, seq: u64, body: &BodyV3<'_>) 
     match body {
         BodyV3::Cntl(control, _) => ctx.tx.has_used(control.echo),
         BodyV3::Data(_) => {
-            let sent = ctx.tx.next_seq;
+            let sent = ctx.tx.queue.next_seq;
             let dseq = unwrap_seq(ctx.seq_base, header.dseq, 0);
             dseq.is_some_and(|dseq| dseq <= sent) && seq <= ctx.rx.advertised_alloc
         }
@@ -105,7 +105,7 @@ fn handle_control(
     if control.echo != SyncNumber::NONE && !ctx.tx.has_used(control.echo) {
         return Err(Reject::NeverSent);
     }
-    let (base, near) = (ctx.seq_base, ctx.tx.acknowledged);
+    let (base, near) = (ctx.seq_base, ctx.tx.queue.acknowledged);
     let at = |wire: u32| unwrap_seq(base, wire, near).ok_or(Reject::NeverSent);
     let common = CommonControl {
         rseq: at(control.rseq)?,
@@ -138,8 +138,8 @@ fn handle_control(
 /// The peer's user consumed everything below `dseq`, which acknowledges it and answers DREQ. It
 /// gives no RTT sample (0008, dseq).
 fn handle_dseq(ctx: &mut Context, ep: &mut EndpointState, now: Instant, dseq: u32) {
-    let position = unwrap_seq(ctx.seq_base, dseq, ctx.tx.acknowledged);
-    let Some(position) = position.filter(|at| *at <= ctx.tx.next_seq) else {
+    let position = unwrap_seq(ctx.seq_base, dseq, ctx.tx.queue.acknowledged);
+    let Some(position) = position.filter(|at| *at <= ctx.tx.queue.next_seq) else {
         return;
     };
     control_receive::acknowledge(ctx, ep, now, position);

@@ -1,6 +1,6 @@
-//! State of the sending direction. Positions in the send buffer are sequence numbers.
+//! State of the sending direction.
 
-use super::{CongestionControl, MessageEnds, PathMtu, RateLimits, TagPositions};
+use super::{CongestionControl, PathMtu, RateLimits, SendQueue};
 use crate::numbers::SyncNumber;
 use congestion::{PacketState, RateCredit, RttEstimator};
 use core::ops::Range;
@@ -38,35 +38,19 @@ const REQUESTS_MAX: usize = 64;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SendState {
-    /// End of the data that the user submitted.
-    pub(crate) submitted: u64,
-    /// Bytes below this are sent even in a part-filled packet (PSH).
-    pub(crate) pushed: u64,
-    /// The next byte to send for the first time (SND.NXT).
-    pub(crate) next_seq: u64,
-    /// End of the slot that the last packet was taken from.
-    pub(crate) slot_boundary: u64,
-    /// Everything below was acknowledged, or given up (SND.UNA).
-    pub(crate) acknowledged: u64,
+    /// The bytes on their way to the peer.
+    pub(crate) queue: SendQueue,
     /// Everything below was released: acknowledged, or sent without error control.
     pub(crate) released: u64,
-    /// The peer's allocation.
-    pub(crate) alloc: u64,
     /// The allocation came from the peer; before, it is the configured initial window.
     pub(crate) alloc_received: bool,
     /// Largest payload that the peer accepts and the path carries in one piece.
     pub(crate) payload_max: u64,
     pub(crate) path: PathMtu,
-    /// Ranges to retransmit, ascending.
-    pub(crate) retransmission_queue: VecDeque<Range<u64>>,
     /// Packets retransmitted.
     pub(crate) retransmissions: u64,
     /// The peer drops what arrives beyond a gap.
     pub(crate) peer_drops_beyond_gap: bool,
-    pub(crate) message_ends: MessageEnds,
-    pub(crate) begin_tags: TagPositions,
-    /// Ends of messages with an end tag.
-    pub(crate) end_tags: TagPositions,
     /// The first sync, which no peer can guess.
     pub(crate) first_sync: SyncNumber,
     /// The last sync used.
@@ -77,12 +61,6 @@ pub(crate) struct SendState {
     /// status request has followed it, for all of them (XTP 4.0 s. 6.6).
     pub(crate) saved_sync: Option<SyncNumber>,
     pub(crate) outstanding_requests: VecDeque<StatusRequest>,
-    /// The next DATA packet carries a status request.
-    pub(crate) request_with_next_data: bool,
-    /// The DATA packet that reaches this byte carries a status request; 0 for none.
-    pub(crate) request_at: u64,
-    /// Bytes sent since the last status request.
-    pub(crate) bytes_since_request: u64,
     pub(crate) handshake: Option<SyncHandshake>,
     pub(crate) rtt: RttEstimator,
     pub(crate) limits: RateLimits,
@@ -91,11 +69,6 @@ pub(crate) struct SendState {
 }
 
 impl SendState {
-    /// Bytes sent and not acknowledged.
-    pub(crate) fn bytes_in_flight(&self) -> u64 {
-        self.next_seq - self.acknowledged.min(self.next_seq)
-    }
-
     /// Applies the current rate limits.
     pub(crate) fn apply_rate_limits(&mut self, now: Instant) {
         match (self.limits.effective(), &mut self.rate_credit) {
@@ -112,21 +85,21 @@ impl SendState {
         if self.outstanding_requests.len() == REQUESTS_MAX {
             self.outstanding_requests.pop_front();
         }
-        let app_limited = self.next_seq >= self.submitted;
+        let app_limited = self.queue.next_seq >= self.queue.submitted;
         let control = self.congestion.as_ref();
-        let state = control.map(|control| control.request_state(now, self.next_seq, app_limited));
+        let state =
+            control.map(|control| control.request_state(now, self.queue.next_seq, app_limited));
         self.outstanding_requests.push_back(StatusRequest {
             sync: self.sync,
-            highest_sent: self.next_seq,
+            highest_sent: self.queue.next_seq,
             data_start: None,
-            acknowledged: self.acknowledged,
+            acknowledged: self.queue.acknowledged,
             sent_at: now,
             asks_delivery,
             state: state.unwrap_or_default(),
         });
-        self.bytes_since_request = 0;
-        self.request_with_next_data = false;
-        if self.saved_sync.is_none() && self.retransmission_queue.is_empty() {
+        self.queue.note_request();
+        if self.saved_sync.is_none() && self.queue.retransmission_queue.is_empty() {
             self.saved_sync = Some(self.sync);
         }
         self.sync
@@ -149,20 +122,5 @@ impl SendState {
         let start = self.released;
         self.released = start.max(position);
         start..self.released
-    }
-
-    /// Releases everything below `position`.
-    pub(crate) fn release(&mut self, position: u64) {
-        self.acknowledged = position;
-        self.message_ends.release(position);
-        self.begin_tags.release(position);
-        self.end_tags.release(position);
-        while let Some(front) = self.retransmission_queue.front_mut() {
-            if front.end > position {
-                front.start = front.start.max(position);
-                break;
-            }
-            self.retransmission_queue.pop_front();
-        }
     }
 }
