@@ -1,118 +1,18 @@
 //! Options of an association: rates, priorities, tags, queue limits, services.
 
+use crate::engine_pair::EnginePair;
 use crate::pair::{MS, Outcome, both, clean, joined, messages, packet_log, run, seeds};
 use crate::user::Plan;
 use core::time::Duration;
 use engine::SplitMix64;
-use engine::test_kit::{give_packet, written, zeros};
 use engine::{
-    Address, AssociationId, Associations, AssociationsExt, Batch, CloseReason, Event, Framing,
-    Instant, Protocol,
+    Address, AssociationId, Associations, AssociationsExt, Batch, CloseReason, Framing, Instant,
+    Protocol,
 };
 use engine_xtp::config::STUDY_QUEUE_LEN;
 use engine_xtp::pdu::{Format, Header, Options, Service};
 use engine_xtp::{Config, Holdings, RateLimit, Xtp};
 use link::LinkConfig;
-use std::collections::BTreeMap;
-
-/// Two endpoints and all of their associations; packets are carried by hand. User bytes are zeros.
-pub struct EnginePair {
-    pub engines: [Xtp; 2],
-    pub now: Instant,
-    /// Associations that the second endpoint accepted, by those of the first.
-    pub pairs: BTreeMap<AssociationId, AssociationId>,
-    delivered: Vec<(AssociationId, bool, usize)>,
-}
-
-impl EnginePair {
-    pub fn new(config: &Config, associations: usize) -> (EnginePair, Vec<AssociationId>) {
-        EnginePair::of_unlike(both(config, 9), associations)
-    }
-
-    fn of_unlike(configs: [Config; 2], associations: usize) -> (EnginePair, Vec<AssociationId>) {
-        let mut ends = EnginePair {
-            engines: configs.map(Xtp::new),
-            now: Instant::from_nanos(1_000_000),
-            pairs: BTreeMap::new(),
-            delivered: Vec::new(),
-        };
-        ends.engines[1].listen(true);
-        let ids = (0..associations).map(|_| ends.open()).collect();
-        (ends, ids)
-    }
-
-    fn open(&mut self) -> AssociationId {
-        let id = self.engines[0].connect(self.now, &[Address::Station(1)]);
-        let id = id.expect("room for one");
-        self.settle();
-        while let Some(event) = self.engines[1].poll_event() {
-            if let Event::Accepted(peer, _) = event {
-                self.pairs.insert(id, peer);
-            }
-        }
-        while self.engines[0].poll_event().is_some() {}
-        id
-    }
-
-    /// Up to `most` packets that one side sends now; they are not carried.
-    pub fn take(&mut self, side: usize, most: usize) -> Vec<Vec<u8>> {
-        let mut packets = Vec::new();
-        while packets.len() < most {
-            let mut batch = Batch::new(1);
-            self.engines[side].poll_transmit(self.now, &mut batch);
-            if batch.is_empty() {
-                break;
-            }
-            packets.extend(written(&batch, zeros));
-        }
-        packets
-    }
-
-    pub fn arrive(&mut self, to: usize, packet: &[u8]) {
-        let from = Address::Station(1 - to as u32);
-        let deliveries = give_packet(&mut self.engines[to], self.now, from, packet);
-        for delivery in deliveries.bytes {
-            let len = delivery.bytes.len();
-            self.delivered
-                .push((delivery.association, delivery.begin_tag, len));
-        }
-    }
-
-    pub fn settle(&mut self) {
-        loop {
-            let packets = [self.take(0, 1000), self.take(1, 1000)];
-            if packets.iter().all(Vec::is_empty) {
-                return;
-            }
-            for (from, packets) in packets.iter().enumerate() {
-                packets
-                    .iter()
-                    .for_each(|packet| self.arrive(1 - from, packet));
-            }
-        }
-    }
-
-    /// Advances time by `span`; packets arrive at once.
-    fn pass(&mut self, span: Duration) {
-        let end = self.now + span;
-        loop {
-            self.settle();
-            let next = self.engines.iter().filter_map(Xtp::poll_timeout).min();
-            let Some(next) = next.filter(|at| *at <= end) else {
-                break;
-            };
-            self.now = self.now.max(next);
-            for engine in &mut self.engines {
-                engine.handle_timeout(self.now);
-            }
-        }
-        self.now = end;
-        for engine in &mut self.engines {
-            engine.handle_timeout(end);
-        }
-        self.settle();
-    }
-}
 
 fn plan(sends: Vec<Vec<u8>>) -> Plan {
     Plan {

@@ -5,6 +5,7 @@ mod association_options;
 mod choices;
 mod close_states;
 mod coalescing;
+mod engine_pair;
 mod faults;
 mod fuzz;
 mod group;

@@ -1,6 +1,6 @@
 //! When a sender requests acknowledgements, and in which packets.
 
-use crate::association_options::EnginePair;
+use crate::engine_pair::EnginePair;
 use core::time::Duration;
 use engine::{Associations, AssociationsExt, CloseReason, Event, Protocol};
 use engine_xtp::pdu::{

@@ -176,7 +176,7 @@ fn dreq_answered_by_dseq_in_data() {
         initial_seq: Some(0),
         ..config(Version::V36)
     };
-    let mut ends = crate::association_options::EnginePair::new(&config, 1);
+    let mut ends = crate::engine_pair::EnginePair::new(&config, 1);
     let (ends, id) = (&mut ends.0, ends.1[0]);
     let peer = ends.pairs[&id];
     let mut kinds = Vec::new();
