@@ -19,9 +19,8 @@
 //! * `codec` - the packets of an endpoint's version, chosen once.
 //! * `procedure/` - one file a procedure: set-up, packet input, data and control in both
 //!   directions, status requests, close, routes; `v3_input` is input of 3.x; `prediction` is a short way for the usual DATA.
-//! * `tx/`, `rx/` - parts of each direction: WTIMER, rate limits, congestion control (crate `congestion`),
-//!   message ends;
-//!   reassembly queue.
+//! * `tx/`, `rx/` - parts of each direction: the send queue, of associations and of streams to groups, which coalesces and
+//!   cuts packets; WTIMER, rate limits, congestion control (crate `congestion`); the reassembly queue.
 //! * `introspection` - state of associations for users to inspect.
 //! * [`group`] - multicast: one sender, any number of receivers.
 //! * [`router`] - the intermediate system of XTP 3.6.

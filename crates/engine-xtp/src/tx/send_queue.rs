@@ -171,8 +171,8 @@ impl SendQueue {
     #[inline]
     fn plan(&mut self, bytes: Range<u64>, rules: &CutRules, is_retransmission: bool) -> PacketPlan {
         let Range { start, end } = bytes;
-        let border = self.next_slot_boundary(start, end, rules);
-        let mut stop = end.min(border).min(start + rules.payload_max);
+        let boundary = self.next_slot_boundary(start, end, rules);
+        let mut stop = end.min(boundary).min(start + rules.payload_max);
         let mut begin_tag = false;
         if !self.begin_tags.is_empty() {
             let (here, next) = self.begin_tags.at(start);
@@ -194,7 +194,7 @@ impl SendQueue {
             begin_tag,
             end_tag,
             eom: message_end.is_some(),
-            ends_at_boundary: stop == border,
+            ends_at_boundary: stop == boundary,
         }
     }
 
@@ -265,6 +265,12 @@ mod tests {
 
     const SLOT: u64 = 50;
 
+    const MARKS: WaterMarks = WaterMarks {
+        low: 0,
+        high: SLOT,
+        multiple: None,
+    };
+
     fn rules(framing: Framing) -> CutRules {
         CutRules {
             framing,
@@ -282,15 +288,7 @@ mod tests {
             if framing == Framing::Messages {
                 queue.message_ends.push(end);
             }
-            queue.submit(
-                end,
-                true,
-                &WaterMarks {
-                    low: 0,
-                    high: SLOT,
-                    multiple: None,
-                },
-            );
+            queue.submit(end, true, &MARKS);
         }
         let mut packets = Vec::new();
         while !queue.has_sent_all() {
@@ -333,12 +331,7 @@ mod tests {
     #[test]
     fn allocation_splits_a_packet_only_with_nothing_in_flight() {
         let mut queue = SendQueue::default();
-        let marks = WaterMarks {
-            low: 0,
-            high: SLOT,
-            multiple: None,
-        };
-        queue.submit(3 * SLOT, true, &marks);
+        queue.submit(3 * SLOT, true, &MARKS);
         let rules = rules(Framing::Stream);
         let first = queue.next_new(SLOT + 10, &rules).expect("a full one");
         queue.mark_sent(&first);
@@ -352,15 +345,10 @@ mod tests {
     #[test]
     fn lost_bytes_are_planned_again_and_tags_are_not_split() {
         let mut queue = SendQueue::default();
-        let marks = WaterMarks {
-            low: 0,
-            high: SLOT,
-            multiple: None,
-        };
         queue.begin_tags.push(0);
         queue.end_tags.push(SLOT + 4);
         queue.message_ends.push(SLOT + 4);
-        queue.submit(SLOT + 4, true, &marks);
+        queue.submit(SLOT + 4, true, &MARKS);
         let rules = rules(Framing::Messages);
         let mut plans = Vec::new();
         while let Some(plan) = queue.next_new(SLOT + 4, &rules) {
@@ -384,9 +372,8 @@ mod tests {
     fn bytes_beyond_a_multiple_wait_for_others() {
         let mut queue = SendQueue::default();
         let marks = WaterMarks {
-            low: 0,
-            high: SLOT,
             multiple: Some(SLOT),
+            ..MARKS
         };
         queue.submit(10, false, &marks);
         assert_eq!(queue.pushed, 10, "nothing is in flight");
