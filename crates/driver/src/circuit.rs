@@ -132,8 +132,9 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
+    /// Appends `message` to the store; false when there is no room now.
     #[inline(always)]
-    fn append(&mut self, message: &[u8]) -> bool {
+    pub(crate) fn append(&mut self, message: &[u8]) -> bool {
         match self.framing {
             Framing::Records => self.producer.append_record(message),
             Framing::Stream => self.unsent.is_empty() && self.producer.append_bytes(message),
@@ -395,16 +396,21 @@ impl<E: Associations, W: Wire> Drop for Circuit<E, W> {
         let Ok(mut pump) = self.shared.lock() else {
             return;
         };
-        let now = self.shared.now();
+        let is_over = self.has_finished && self.producer.position() == self.submitted;
+        let deferred = self.delays_acks && !self.producer.is_in_flight();
+        // What is left of a transaction that is over needs no exact time.
+        let now = match is_over && deferred {
+            true => pump.last_at(),
+            false => self.shared.now(),
+        };
         // Reading opens the receive window, and the peer may wait for that.
         if let Some(consumed) = self.reader.take_consumed() {
             pump.consume(now, self.id, consumed);
         }
-        if !self.has_finished || !self.has_submitted_all() {
+        if !is_over {
             pump.submit_pending(now, self.id, true);
             pump.engine().finish(now, self.id);
         }
-        let deferred = self.delays_acks && !self.producer.is_in_flight();
         pump.detach(now, self.id, deferred);
         if deferred {
             self.shared.wakeup.helper.defer_flush();

@@ -22,7 +22,7 @@ pub struct CircuitStatus {
 
 #[derive(Default)]
 pub(crate) struct CircuitState {
-    pub(crate) store: Option<Consumer>,
+    pub(crate) store: Option<Box<Consumer>>,
     pub(crate) receive_queue: VecDeque<Chunk>,
     /// Octets of memory that the queue takes, with what the user is reading, and user bytes in them.
     pub(crate) queued_octets: u64,
@@ -65,58 +65,77 @@ impl CircuitState {
         self.receive_queue.clear();
         (self.queued_octets, self.queued_bytes) = (0, 0);
     }
+
+    /// Makes it as new where it lies; a short queue keeps its memory.
+    fn reset(&mut self) {
+        let mut receive_queue = std::mem::take(&mut self.receive_queue);
+        receive_queue.clear();
+        if receive_queue.capacity() > FEW {
+            receive_queue = VecDeque::new();
+        }
+        *self = CircuitState {
+            receive_queue,
+            ..CircuitState::default()
+        };
+    }
 }
 
 /// So many circuits are looked for in a list: those of a server of transactions whose last acknowledgements are
 /// deferred, and those after them.
 const FEW: usize = 16;
 
+/// Stores kept of circuits that are gone, for those after them.
+const SPARE_STORES_MAX: usize = FEW;
+
 /// Circuits by number. Never iterated, so its order decides nothing.
 ///
 /// A message asks for its circuit some ten times, and most endpoints have a few: theirs lie in a list,
-/// which takes less code than a hash table. A circuit stays where it was put.
+/// which takes less code than a hash table. A circuit stays where it was put. What is left of one that is gone is the next one's: a
+/// transaction allocates nothing.
+#[expect(clippy::vec_box, reason = "a circuit is not moved while it is in use")]
 #[derive(Default)]
 pub(crate) struct CircuitTable {
     /// The numbers of the circuits in `few`, in the same order.
     few_ids: Vec<AssociationId>,
-    few: Vec<CircuitState>,
-    /// The short queue of a circuit that is gone, for the next one.
-    spare_queue: VecDeque<Chunk>,
-    many: HashMap<AssociationId, CircuitState, BuildHasherDefault<IdHasher>>,
+    few: Vec<Box<CircuitState>>,
+    many: HashMap<AssociationId, Box<CircuitState>, BuildHasherDefault<IdHasher>>,
+    spare_states: Vec<Box<CircuitState>>,
+    spare_stores: Vec<Box<Consumer>>,
 }
 
 impl CircuitTable {
     #[inline]
     fn index(&self, id: AssociationId) -> Option<usize> {
-        self.few_ids.iter().position(|known| *known == id)
+        // The youngest first: those before it may be at their end.
+        self.few_ids.iter().rposition(|known| *known == id)
     }
 
     /// The circuit of this number.
     #[inline]
     pub(crate) fn get(&self, id: AssociationId) -> Option<&CircuitState> {
         match self.index(id) {
-            Some(index) => self.few.get(index),
+            Some(index) => self.few.get(index).map(|state| &**state),
             None => self.get_of_many(id),
         }
     }
 
     #[inline(never)]
     fn get_of_many(&self, id: AssociationId) -> Option<&CircuitState> {
-        self.many.get(&id)
+        self.many.get(&id).map(|state| &**state)
     }
 
     /// The circuit of this number, to change it.
     #[inline]
     pub(crate) fn get_mut(&mut self, id: AssociationId) -> Option<&mut CircuitState> {
         match self.index(id) {
-            Some(index) => self.few.get_mut(index),
+            Some(index) => self.few.get_mut(index).map(|state| &mut **state),
             None => self.get_mut_of_many(id),
         }
     }
 
     #[inline(never)]
     fn get_mut_of_many(&mut self, id: AssociationId) -> Option<&mut CircuitState> {
-        self.many.get_mut(&id)
+        self.many.get_mut(&id).map(|state| &mut **state)
     }
 
     /// The circuit of this number; a new one if there is none.
@@ -131,30 +150,45 @@ impl CircuitTable {
     #[inline(never)]
     fn get_or_default_of_many(&mut self, id: AssociationId) -> &mut CircuitState {
         if self.few.len() < FEW && !self.many.contains_key(&id) {
-            let index = self.few.len();
             self.few_ids.push(id);
-            self.few.push(CircuitState {
-                receive_queue: std::mem::take(&mut self.spare_queue),
-                ..CircuitState::default()
-            });
-            return &mut self.few[index];
+            let state = self.spare_states.pop().unwrap_or_default();
+            return self.few.push_mut(state);
         }
-        self.many.entry(id).or_default()
+        let spare_states = &mut self.spare_states;
+        let entry = self.many.entry(id);
+        entry.or_insert_with(|| spare_states.pop().unwrap_or_default())
     }
 
-    /// Takes the circuit of this number out.
-    pub(crate) fn remove(&mut self, id: AssociationId) -> Option<CircuitState> {
-        match self.index(id) {
+    /// Removes the circuit of this number; whether it had a store.
+    pub(crate) fn remove(&mut self, id: AssociationId) -> bool {
+        let removed = match self.index(id) {
             Some(index) => {
                 self.few_ids.swap_remove(index);
-                let mut state = self.few.swap_remove(index);
-                if state.receive_queue.is_empty() && state.receive_queue.capacity() <= FEW {
-                    self.spare_queue = std::mem::take(&mut state.receive_queue);
-                }
-                Some(state)
+                Some(self.few.swap_remove(index))
             }
             None => self.many.remove(&id),
+        };
+        let Some(mut state) = removed else {
+            return false;
+        };
+        let store = state.store.take();
+        let had_store = store.is_some();
+        if let Some(mut store) = store
+            && self.spare_stores.len() < SPARE_STORES_MAX
+            && store.is_reusable()
+        {
+            self.spare_stores.push(store);
         }
+        if self.spare_states.len() < FEW {
+            state.reset();
+            self.spare_states.push(state);
+        }
+        had_store
+    }
+
+    /// A store that no circuit has, for [`StorePool::store_of`](crate::sys::StorePool::store_of).
+    pub(crate) fn take_spare_store(&mut self) -> Option<Box<Consumer>> {
+        self.spare_stores.pop()
     }
 }
 
@@ -195,8 +229,10 @@ mod tests {
             let id = AssociationId(random.below(ids as u64) as u32);
             match random.below(3) {
                 0 => {
-                    let removed = table.remove(id).map(|state| state.queued_bytes);
-                    assert_eq!(removed, model.remove(&id));
+                    let found = table.get(id).map(|state| state.queued_bytes);
+                    assert_eq!(found, model.remove(&id));
+                    assert!(!table.remove(id), "it has no store");
+                    assert!(table.get(id).is_none());
                 }
                 1 => {
                     table.get_or_default(id).queued_bytes = step;

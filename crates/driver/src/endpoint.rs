@@ -136,11 +136,46 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
     ) -> io::Result<Circuit<E, W>> {
         let mut pump = self.shared.lock()?;
         let now = self.shared.now();
+        self.open_at(&mut pump, now, peer, command)
+    }
+
+    /// [`open`](Endpoint::open), and [`Circuit::try_send_last`] of `message` if the new circuit has room for it, in one
+    /// turn: [`Circuit::has_finished`] says whether it had.
+    ///
+    /// # Errors
+    ///
+    /// The error of `command`, or errors of the wire.
+    pub fn open_with_last(
+        &self,
+        peer: Address,
+        command: impl FnOnce(&mut E, Instant) -> Result<AssociationId, CommandError>,
+        message: &[u8],
+    ) -> io::Result<Circuit<E, W>> {
+        let mut pump = self.shared.lock()?;
+        let now = self.shared.now();
+        let mut circuit = self.open_at(&mut pump, now, peer, command)?;
+        let finished = match circuit.append(message) {
+            true => circuit.finish_at(&mut pump, now),
+            false => Ok(()),
+        };
+        // A circuit that is dropped takes the lock.
+        drop(pump);
+        finished.map(|()| circuit)
+    }
+
+    #[inline]
+    fn open_at(
+        &self,
+        pump: &mut Pump<E, W>,
+        now: Instant,
+        peer: Address,
+        command: impl FnOnce(&mut E, Instant) -> Result<AssociationId, CommandError>,
+    ) -> io::Result<Circuit<E, W>> {
         // An error of an earlier association says nothing of this one.
         pump.take_send_error(peer);
         let id = command(pump.engine(), now).map_err(io::Error::other)?;
         pump.learn_path_mtu(now, id, peer);
-        Ok(self.attach(&mut pump, id, peer))
+        Ok(self.attach(pump, id, peer))
     }
 
     /// Accepts the next circuit a peer opened; waits for one up to `limit`.
@@ -151,9 +186,9 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
     pub fn accept(&self, limit: Duration) -> io::Result<Circuit<E, W>> {
         let mut now = self.shared.now();
         let end = now + limit;
+        let mut pump = self.shared.lock()?;
         let mut seen_arrivals = None;
         loop {
-            let mut pump = self.shared.lock()?;
             let arrivals = pump.arrivals();
             if seen_arrivals.is_some_and(|seen| seen != arrivals) {
                 // A peer opens a circuit, and its next packet comes at once.
@@ -161,7 +196,9 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
             }
             seen_arrivals = Some(arrivals);
             if let Some((id, peer)) = pump.accept() {
-                return Ok(self.attach(&mut pump, id, peer));
+                let mut circuit = self.attach(&mut pump, id, peer);
+                circuit.take_first(&mut pump);
+                return Ok(circuit);
             }
             let left = end.since(now);
             if left.is_zero() {
@@ -170,32 +207,32 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
                     "no peer opened a circuit",
                 ));
             }
-            self.wait_for_arrival(pump, &mut now, left)?;
+            pump = self.wait_for_arrival(pump, &mut now, left)?;
         }
     }
 
     /// Waits for the next arrival and updates `now`.
-    fn wait_for_arrival(
-        &self,
-        mut pump: PumpGuard<'_, E, W>,
+    fn wait_for_arrival<'a>(
+        &'a self,
+        mut pump: PumpGuard<'a, E, W>,
         now: &mut Instant,
         left: Duration,
-    ) -> io::Result<()> {
+    ) -> io::Result<PumpGuard<'a, E, W>> {
         pump.handle_timeout(*now);
         pump.flush(*now)?;
         let (mut pump, outcome) = self.shared.wait_in_receive(pump, now, left)?;
         if outcome != WaitOutcome::Unavailable {
-            return Ok(());
+            return Ok(pump);
         }
         self.shared.drive(&mut pump)?;
         let seen_arrivals = pump.arrivals();
         if pump.has_pending_accept() {
-            return Ok(());
+            return Ok(pump);
         }
         drop(pump);
         self.shared.sleep(left, seen_arrivals)?;
         *now = self.shared.now();
-        Ok(())
+        self.shared.lock()
     }
 
     /// Accepts the next circuit a peer opened.
@@ -204,8 +241,12 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
     ///
     /// `WouldBlock` when there is none, or errors of the wire.
     pub fn try_accept(&self) -> io::Result<Circuit<E, W>> {
-        let circuit = self.poll_accept(&mut *self.shared.lock()?)?;
-        circuit.ok_or_else(|| io::ErrorKind::WouldBlock.into())
+        let mut pump = self.shared.lock()?;
+        if !pump.has_pending_accept() {
+            self.shared.drive(&mut pump)?;
+        }
+        let accepted = pump.accept().ok_or(io::ErrorKind::WouldBlock)?;
+        Ok(self.attach(&mut pump, accepted.0, accepted.1))
     }
 
     /// What waits for arrivals at the endpoint.
@@ -287,17 +328,10 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
         run(&mut self.shared.look())
     }
 
-    fn poll_accept(&self, pump: &mut Pump<E, W>) -> io::Result<Option<Circuit<E, W>>> {
-        if !pump.has_pending_accept() {
-            self.shared.drive(pump)?;
-        }
-        let accepted = pump.accept();
-        Ok(accepted.map(|(id, peer)| self.attach(pump, id, peer)))
-    }
-
     fn attach(&self, pump: &mut Pump<E, W>, id: AssociationId, peer: Address) -> Circuit<E, W> {
         let layout = pump.engine_ref().layout(Some(id));
-        let (producer, consumer) = self.shared.pool.store(id, layout);
+        let spare = pump.take_spare_store();
+        let (producer, consumer) = self.shared.pool.store_of(spare, id, layout);
         pump.attach(id, consumer);
         let properties = pump.engine_ref().properties();
         let batch_bytes = pump.batch_bytes();

@@ -6,9 +6,7 @@ use crate::opening::ContextState;
 use crate::pdu::RTN;
 use crate::peer_index::PeerIndex;
 use crate::route_values::RouteId;
-use crate::rx::ReceiveState;
 use crate::slot_index::SlotIndex;
-use crate::tx::SendState;
 use core::time::Duration;
 use engine::{Address, AssociationId, Instant, KeyedStream};
 use std::collections::VecDeque;
@@ -129,7 +127,7 @@ impl ContextTable {
             Key::of_slot
         };
         let key = make(slot, keys.next_u64());
-        let context = self.spare.place(Context::new(id, slot, key, peer, now));
+        let context = self.spare.place(id, slot, key, peer, now);
         self.slots[slot as usize] = Slot::Active(context);
         self.by_association.insert(association_hash(id), slot);
         self.active += 1;
@@ -363,27 +361,32 @@ struct SpareContexts(Vec<Box<Context>>);
 const SPARE_MAX: usize = 16;
 
 impl SpareContexts {
-    /// Puts `context` where another was.
-    fn place(&mut self, context: Context) -> Box<Context> {
+    /// A new context, where another was if there is one.
+    fn place(
+        &mut self,
+        id: AssociationId,
+        slot: u32,
+        key: Key,
+        peer: Address,
+        now: Instant,
+    ) -> Box<Context> {
         let Some(mut place) = self.0.pop() else {
-            return Box::new(context);
+            return Box::new(Context::new(id, slot, key, peer, now));
         };
-        let requests = std::mem::take(&mut place.tx.outstanding_requests);
-        *place = context;
-        place.tx.outstanding_requests = requests;
+        (place.id, place.slot, place.key) = (id, slot, key);
+        (place.peer, place.last_received_at) = (peer, now);
         place
     }
 
-    /// Keeps the memory of `context`, unless there is enough.
+    /// Keeps the memory of `context`, unless there is enough: as a new one, but for its names. Who opens an association
+    /// waits for it, and mostly nobody for its end.
     fn keep(&mut self, mut context: Box<Context>) {
         if self.0.len() < SPARE_MAX {
+            let (id, slot, key, peer) = (context.id, context.slot, context.key, context.peer);
             let mut requests = std::mem::take(&mut context.tx.outstanding_requests);
             requests.clear();
-            context.rx = ReceiveState::default();
-            context.tx = SendState {
-                outstanding_requests: requests,
-                ..SendState::default()
-            };
+            *context = Context::new(id, slot, key, peer, context.last_received_at);
+            context.tx.outstanding_requests = requests;
             self.0.push(context);
         }
     }

@@ -187,6 +187,9 @@ impl Xtp {
         let config = &self.state.config;
         let (span, max) = (config.quarantine, config.quarantine_max);
         self.table.retire(slot, now, span, max);
+        // Who opens the next one waits for that, and mostly nobody for this end.
+        self.state.keys.prepare();
+        self.state.rng.prepare();
     }
 
     /// Parses a packet; in 3.x, sequence numbers stay as on the wire. None for packets that belong to no association.
@@ -252,13 +255,16 @@ impl Xtp {
         }
         // A DIAG returns a sync of this side (0008, Names).
         let sync = (header.format != Format::Diag).then_some(header.sync);
+        let mut first_data = None;
         let slot = match self.table.find_key(from, header.key, sync) {
             Some(slot) => slot,
             None if header.format == Format::First && header.key & RTN == 0 => {
-                match association_accept::handle_first(self, now, from, &arrival)? {
-                    Some(slot) => slot,
-                    None => return Ok(()),
-                }
+                let opened = association_accept::handle_first(self, now, from, &arrival)?;
+                let Some((slot, data)) = opened else {
+                    return Ok(());
+                };
+                first_data = Some(data);
+                slot
             }
             None if header.format == Format::Tcntl && header.key & RTN != 0 => {
                 address_validation::handle_returned_cookie(self, now, from, header, packet)?
@@ -282,7 +288,8 @@ impl Xtp {
         }
         let was_validated = ctx.is_validated();
         let last_received_at = ctx.last_received_at;
-        let done = packet_input::handle_packet(ctx, &mut self.state, now, &arrival, deliveries);
+        let ep = &mut self.state;
+        let done = packet_input::handle_packet(ctx, ep, now, &arrival, first_data, deliveries);
         if !was_validated && ctx.is_validated() {
             self.unvalidated.forget_one();
         } else if !was_validated && done.is_err() {

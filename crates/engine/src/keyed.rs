@@ -5,6 +5,7 @@
 //! (Aumasson and Bernstein, SipHash: a fast short-input PRF, 2012).
 
 use crate::Secret;
+use std::collections::VecDeque;
 
 /// What numbers are for. Streams of different purposes say nothing of each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,11 +20,16 @@ pub enum Purpose {
     Cookies = 4,
 }
 
+/// Numbers made ahead at most.
+const PREPARED_MAX: usize = 16;
+
 /// A stream of 64-bit numbers for one purpose of one secret.
 #[derive(Clone, Debug)]
 pub struct KeyedStream {
     key: [u64; 2],
     next: u64,
+    /// The next numbers, as far as they were made ahead.
+    prepared: VecDeque<u64>,
 }
 
 impl KeyedStream {
@@ -42,13 +48,34 @@ impl KeyedStream {
         KeyedStream {
             key: [half(0, 0) ^ half(2, 1), half(0, 2) ^ half(2, 3)],
             next: 0,
+            prepared: VecDeque::new(),
         }
     }
 
     /// The next number.
+    #[inline]
     pub fn next_u64(&mut self) -> u64 {
+        let prepared = self.prepared.pop_front();
+        prepared.unwrap_or_else(|| self.make_next())
+    }
+
+    /// Makes one more number ahead, while nobody waits for it, unless there are enough.
+    #[inline]
+    pub fn prepare(&mut self) {
+        if self.prepared.len() < PREPARED_MAX {
+            let number = self.make_next();
+            self.prepared.push_back(number);
+        }
+    }
+
+    #[inline(never)]
+    fn make_next(&mut self) -> u64 {
         self.next += 1;
-        siphash(self.key, &self.next.to_le_bytes())
+        // The hash of eight octets.
+        let mut state = SipState::new(self.key);
+        state.absorb(self.next);
+        state.absorb(8 << 56);
+        state.finish()
     }
 
     /// A number below `bound`, 0 if that is 0.
@@ -59,41 +86,62 @@ impl KeyedStream {
 
 /// SipHash-2-4 of `octets` under a key of 128 bits.
 pub fn siphash(key: [u64; 2], octets: &[u8]) -> u64 {
-    let mut v = [
-        key[0] ^ 0x736f_6d65_7073_6575,
-        key[1] ^ 0x646f_7261_6e64_6f6d,
-        key[0] ^ 0x6c79_6765_6e65_7261,
-        key[1] ^ 0x7465_6462_7974_6573,
-    ];
+    let mut state = SipState::new(key);
     let (words, rest) = octets.as_chunks::<8>();
+    for word in words {
+        state.absorb(u64::from_le_bytes(*word));
+    }
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
     last[7] = octets.len() as u8;
-    for word in words.iter().chain([&last]) {
-        let word = u64::from_le_bytes(*word);
-        v[3] ^= word;
-        round(&mut v);
-        round(&mut v);
-        v[0] ^= word;
-    }
-    v[2] ^= 0xff;
-    for _ in 0..4 {
-        round(&mut v);
-    }
-    v[0] ^ v[1] ^ v[2] ^ v[3]
+    state.absorb(u64::from_le_bytes(last));
+    state.finish()
 }
 
-fn round(v: &mut [u64; 4]) {
-    v[0] = v[0].wrapping_add(v[1]);
-    v[1] = v[1].rotate_left(13) ^ v[0];
-    v[0] = v[0].rotate_left(32);
-    v[2] = v[2].wrapping_add(v[3]);
-    v[3] = v[3].rotate_left(16) ^ v[2];
-    v[0] = v[0].wrapping_add(v[3]);
-    v[3] = v[3].rotate_left(21) ^ v[0];
-    v[2] = v[2].wrapping_add(v[1]);
-    v[1] = v[1].rotate_left(17) ^ v[2];
-    v[2] = v[2].rotate_left(32);
+/// What SipHash keeps between words.
+struct SipState([u64; 4]);
+
+impl SipState {
+    fn new(key: [u64; 2]) -> SipState {
+        SipState([
+            key[0] ^ 0x736f_6d65_7073_6575,
+            key[1] ^ 0x646f_7261_6e64_6f6d,
+            key[0] ^ 0x6c79_6765_6e65_7261,
+            key[1] ^ 0x7465_6462_7974_6573,
+        ])
+    }
+
+    #[inline]
+    fn absorb(&mut self, word: u64) {
+        self.0[3] ^= word;
+        self.round();
+        self.round();
+        self.0[0] ^= word;
+    }
+
+    #[inline]
+    fn finish(mut self) -> u64 {
+        self.0[2] ^= 0xff;
+        for _ in 0..4 {
+            self.round();
+        }
+        self.0.into_iter().fold(0, |hash, word| hash ^ word)
+    }
+
+    #[inline]
+    fn round(&mut self) {
+        let v = &mut self.0;
+        v[0] = v[0].wrapping_add(v[1]);
+        v[1] = v[1].rotate_left(13) ^ v[0];
+        v[0] = v[0].rotate_left(32);
+        v[2] = v[2].wrapping_add(v[3]);
+        v[3] = v[3].rotate_left(16) ^ v[2];
+        v[0] = v[0].wrapping_add(v[3]);
+        v[3] = v[3].rotate_left(21) ^ v[0];
+        v[2] = v[2].wrapping_add(v[1]);
+        v[1] = v[1].rotate_left(17) ^ v[2];
+        v[2] = v[2].rotate_left(32);
+    }
 }
 
 #[cfg(test)]
@@ -144,6 +192,12 @@ mod tests {
     fn same_secret_gives_same_numbers() {
         let stream = || KeyedStream::new(&Secret::from_seed(5), Purpose::Keys, 7);
         let (mut one, mut other) = (stream(), stream());
-        assert!((0..100).all(|_| one.next_u64() == other.next_u64()));
+        for step in 0..100 {
+            if step % 3 == 0 {
+                (0..step).for_each(|_| one.prepare());
+                assert!(one.prepared.len() <= PREPARED_MAX);
+            }
+            assert_eq!(one.next_u64(), other.next_u64());
+        }
     }
 }

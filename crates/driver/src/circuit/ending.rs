@@ -1,8 +1,10 @@
 //! How a circuit ends: each direction on its own, acknowledged, or aborted.
 
 use super::{Circuit, time_until};
+use crate::pump::Pump;
+use crate::receive_queue::MessageReader;
 use crate::timeout::deadline;
-use engine::{Associations, AssociationsExt, CloseReason};
+use engine::{AssociationId, Associations, AssociationsExt, CloseReason, Instant};
 use std::io;
 use std::time::Duration;
 use wire::Wire;
@@ -18,15 +20,24 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         self.require_no_unsent()?;
         let mut pump = self.shared.lock()?;
         let now = self.shared.now();
-        if let Some(consumed) = self.reader.take_if_consumed() {
-            pump.consume(now, self.id, consumed);
-        }
-        pump.submit_pending(now, self.id, true);
-        pump.engine().finish(now, self.id);
         self.has_finished = true;
-        pump.flush(now)?;
+        send_end(&mut pump, now, self.id, &mut self.reader)?;
         self.submitted = self.producer.submitted();
         Ok(())
+    }
+
+    /// [`finish`](Circuit::finish) by who has the lock of the pump, of a circuit without an unsent tail.
+    #[inline]
+    pub(crate) fn finish_at(&mut self, pump: &mut Pump<E, W>, now: Instant) -> io::Result<()> {
+        self.has_finished = true;
+        send_end(pump, now, self.id, &mut self.reader)?;
+        self.submitted = self.producer.submitted();
+        Ok(())
+    }
+
+    /// Whether this direction was ended.
+    pub fn has_finished(&self) -> bool {
+        self.has_finished
     }
 
     /// Sends one message and ends this direction, in one packet if the message fits into one.
@@ -71,7 +82,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     /// Whether the peer has acknowledged everything that was sent, as far as was heard; an end may be on its
     /// way.
     pub fn is_acknowledged(&self) -> bool {
-        let acknowledged = |pump: &mut crate::Pump<E, W>| pump.is_acknowledged(self.id);
+        let acknowledged = |pump: &mut Pump<E, W>| pump.is_acknowledged(self.id);
         self.unsent.is_empty() && self.with_pump(acknowledged)
     }
 
@@ -83,6 +94,22 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         pump.return_loans(self.id);
         pump.flush(now)
     }
+}
+
+/// Submits what is in the store of circuit `id`, ends its direction, and sends.
+#[inline]
+fn send_end<E: Associations, W: Wire>(
+    pump: &mut Pump<E, W>,
+    now: Instant,
+    id: AssociationId,
+    reader: &mut MessageReader,
+) -> io::Result<()> {
+    if let Some(consumed) = reader.take_if_consumed() {
+        pump.consume(now, id, consumed);
+    }
+    pump.submit_pending(now, id, true);
+    pump.engine().finish(now, id);
+    pump.flush(now)
 }
 
 /// The error of a call on a circuit that was closed for this reason.

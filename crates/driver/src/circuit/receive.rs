@@ -215,6 +215,18 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
+    /// Takes what came before its user accepted it: the first receive needs no lock for it, and what the engine answers
+    /// leaves with the user's next call, or that of the helper.
+    #[inline]
+    pub(crate) fn take_first(&mut self, pump: &mut Pump<E, W>) {
+        if let Some(chunk) = pump.pop_chunk(self.id) {
+            self.seen_arrivals = pump.arrivals();
+            self.is_last_chunk = pump.status(self.id).finished;
+            self.reader.put(chunk);
+            self.shared.wakeup.helper.defer_flush();
+        }
+    }
+
     /// The time at which a wait up to `limit` begins. Without a limit it may be that of the last flush if
     /// nothing came since: timers that are due are run by the helper while this thread waits, and the clock
     /// is read once a round trip less.

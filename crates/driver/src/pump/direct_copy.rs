@@ -100,12 +100,14 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         arrival: io::Result<Arrival>,
         place: &mut DirectCopy<'_>,
     ) -> io::Result<bool> {
-        let receive_len = self.wire().capabilities().receive_len;
         let arrival = match arrival {
-            Ok(arrival) if self.layer.is_none() && is_one_short(&arrival, receive_len) => arrival,
+            Ok(arrival) if self.layer.is_none() && is_one_short(&arrival, self.receive_len) => {
+                arrival
+            }
             other => return self.handle_arrival(now, buffer, other),
         };
         self.settled_at = None;
+        self.last_at = now;
         self.arrivals += 1;
         let octets = &buffer[..arrival.len];
         let received = Received {
@@ -122,7 +124,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             }
             None => self.queue_short(now, octets),
         }
-        self.recycle_arrival(buffer, receive_len);
+        self.recycle_arrival(buffer);
         self.drain_events(now);
         self.publish_changes();
         Ok(true)

@@ -16,29 +16,28 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         if self.batch.is_empty()
             && let Some(event) = self.engine.poll_event()
         {
-            self.handle_events(now, event);
+            self.handle_events(now, &event);
         }
     }
 
     #[inline(never)]
-    fn handle_events(&mut self, now: Instant, first: Event) {
-        let mut next = Some(first);
-        while let Some(event) = next {
-            self.events += 1;
-            self.handle_event(now, event);
-            next = self.engine.poll_event();
+    fn handle_events(&mut self, now: Instant, first: &Event) {
+        self.handle_event(now, first);
+        while let Some(event) = self.engine.poll_event() {
+            self.handle_event(now, &event);
         }
     }
 
-    fn handle_event(&mut self, now: Instant, event: Event) {
+    fn handle_event(&mut self, now: Instant, event: &Event) {
+        self.events += 1;
         let id = match event {
-            Event::Accepted(id, from) => return self.handle_accepted(now, id, from),
+            Event::Accepted(id, from) => return self.handle_accepted(now, *id, *from),
             Event::Connected(id)
             | Event::Released(id, _)
             | Event::Abandoned(id, ..)
             | Event::LayoutChanged(id, _)
             | Event::Finished(id)
-            | Event::Closed(id, _) => id,
+            | Event::Closed(id, _) => *id,
             // No half of an engine of associations.
             Event::Transaction(_) => return,
         };
@@ -52,14 +51,14 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             Event::Connected(_) | Event::Accepted(..) => state.connected = true,
             Event::Released(_, range) => {
                 if let Some(store) = &mut state.store {
-                    store.release(range);
+                    store.release(range.clone());
                 }
             }
             Event::Abandoned(_, message) => give_up(state, message),
             Event::LayoutChanged(..) | Event::Transaction(_) => {}
             Event::Finished(_) => state.finished = true,
             Event::Closed(_, reason) => {
-                state.closed = Some(reason);
+                state.closed = Some(*reason);
                 if let Some(store) = &mut state.store {
                     store.return_all_loans();
                 }
@@ -126,10 +125,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
 
     pub(super) fn remove_circuit(&mut self, id: AssociationId) {
         self.leave_unaccepted(id);
-        if self
-            .circuits
-            .remove(id)
-            .is_some_and(|state| state.store.is_some())
+        if self.circuits.remove(id)
             && let Some(index) = self.with_store.iter().rposition(|&stored| stored == id)
         {
             self.with_store.swap_remove(index);
@@ -165,12 +161,12 @@ impl<E: Associations, W: Wire> Pump<E, W> {
 
 /// A message was given up: its bytes are kept if its user wants them, and released.
 #[cold]
-fn give_up(state: &mut CircuitState, message: AbandonedMessage) {
+fn give_up(state: &mut CircuitState, message: &AbandonedMessage) {
     let Some(store) = &mut state.store else {
         return;
     };
     if let Some(failed) = &mut state.failed {
-        failed.add(&message, |bytes| store.copy_kept(&message.range, bytes));
+        failed.add(message, |bytes| store.copy_kept(&message.range, bytes));
     }
-    store.release(message.range);
+    store.release(message.range.clone());
 }

@@ -98,7 +98,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
 
     /// Puts the deliveries of an arrival of `len` octets in `buffer` into the receive queues.
     pub(super) fn queue_deliveries(&mut self, now: Instant, mut buffer: Vec<u8>, len: usize) {
-        let receive_len = self.wire().capabilities().receive_len;
+        let receive_len = self.receive_len;
         let mut by_circuit = std::mem::take(&mut self.by_circuit);
         let is_kept = |entry: &CircuitDeliveries| {
             entry.reassembled.is_none() && entry.user_bytes() >= receive_len / 2
@@ -127,7 +127,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             for entry in by_circuit.drain(..) {
                 self.queue_copy(now, entry, &buffer[..len.min(buffer.len())]);
             }
-            self.recycle_arrival(buffer, receive_len);
+            self.recycle_arrival(buffer);
         }
         self.by_circuit = by_circuit;
     }
@@ -138,9 +138,9 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     }
 
     /// Recycles the memory of an arrival. A packet of a layer has the layer's.
-    pub(super) fn recycle_arrival(&mut self, buffer: Vec<u8>, receive_len: usize) {
+    pub(super) fn recycle_arrival(&mut self, buffer: Vec<u8>) {
         match &mut self.layer {
-            _ if buffer.len() == receive_len => recycle(&mut self.spare_buffers, buffer),
+            _ if buffer.len() == self.receive_len => recycle(&mut self.spare_buffers, buffer),
             Some(port) => port.recycle_packet(buffer),
             None => {}
         }
@@ -264,7 +264,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
                 Err(_) => return,
             },
         };
-        if own.len() < self.wire().capabilities().receive_len {
+        if own.len() < self.receive_len {
             if let Some(port) = &mut self.layer {
                 return port.recycle_packet(own);
             }

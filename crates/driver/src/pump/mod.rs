@@ -36,6 +36,8 @@ pub struct Pump<E, W> {
     /// Between the engine's packets and the wire's frames, if they differ.
     layer: Option<Box<LayerPort>>,
     wire: CheckedWire<W>,
+    /// Octets of a receive buffer of the wire.
+    receive_len: usize,
     batch: Batch,
     circuits: CircuitTable,
     /// Circuits with a store, for hosts that submit all of them.
@@ -68,6 +70,8 @@ pub struct Pump<E, W> {
     /// When the engine last said that it has nothing to send, and was given nothing since; the wire had
     /// taken all of its packets.
     settled_at: Option<Instant>,
+    /// The time of the last arrival, flush or timers.
+    last_at: Instant,
     /// Packets of a full batch.
     segments_per_batch: u64,
     framing: Framing,
@@ -102,6 +106,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             engine,
             layer: None,
             wire: CheckedWire::new(wire),
+            receive_len: capabilities.receive_len,
             circuits: CircuitTable::default(),
             with_store: Vec::new(),
             accept_queue: VecDeque::new(),
@@ -115,6 +120,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             sends: 0,
             refused: 0,
             settled_at: None,
+            last_at: Instant::ZERO,
         }
     }
 
@@ -191,20 +197,29 @@ impl<E: Associations, W: Wire> Pump<E, W> {
 
     /// The engine knows of circuit `id`'s bytes below this position.
     pub fn submitted(&self, id: AssociationId) -> u64 {
-        let store = self.circuits.get(id).and_then(|state| state.store.as_ref());
+        let store = self
+            .circuits
+            .get(id)
+            .and_then(|state| state.store.as_deref());
         store.map_or(0, Consumer::submitted)
     }
 
     /// Whether all bytes of a circuit are acknowledged: none are in flight, and none wait for the peer's
     /// window, which the engine has not released.
     pub fn is_drained(&self, id: AssociationId) -> bool {
-        let store = self.circuits.get(id).and_then(|state| state.store.as_ref());
+        let store = self
+            .circuits
+            .get(id)
+            .and_then(|state| state.store.as_deref());
         self.engine.status(id).bytes_in_flight == 0 && store.is_none_or(Consumer::is_empty)
     }
 
     /// Whether the peer has acknowledged all bytes of circuit `id`; its end may be on its way.
     pub fn is_acknowledged(&self, id: AssociationId) -> bool {
-        let store = self.circuits.get(id).and_then(|state| state.store.as_ref());
+        let store = self
+            .circuits
+            .get(id)
+            .and_then(|state| state.store.as_deref());
         store.is_none_or(Consumer::is_empty)
     }
 
@@ -264,8 +279,19 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         self.settled_at
     }
 
+    /// When something arrived, was flushed, or timers ran last.
+    #[inline]
+    pub(crate) fn last_at(&self) -> Instant {
+        self.last_at
+    }
+
+    /// The store of a circuit that is gone, if there is one, for the next circuit.
+    pub(crate) fn take_spare_store(&mut self) -> Option<Box<Consumer>> {
+        self.circuits.take_spare_store()
+    }
+
     /// Gives circuit `id` the store its user writes to.
-    pub fn attach(&mut self, id: AssociationId, store: Consumer) {
+    pub fn attach(&mut self, id: AssociationId, store: Box<Consumer>) {
         self.circuits.get_or_default(id).store = Some(store);
         self.with_store.push(id);
     }
@@ -351,8 +377,8 @@ impl<E: Associations, W: Wire> Pump<E, W> {
 
     /// A buffer to receive into, for [`handle_arrival`](Pump::handle_arrival).
     pub fn take_receive_buffer(&mut self) -> Vec<u8> {
-        let len = self.wire().capabilities().receive_len;
-        self.spare_buffers.pop().unwrap_or_else(|| vec![0; len])
+        let spare = self.spare_buffers.pop();
+        spare.unwrap_or_else(|| vec![0; self.receive_len])
     }
 
     /// Handles what was received into `buffer`; false when it was nothing.
@@ -365,6 +391,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     ) -> io::Result<bool> {
         // Also what is no packet may tell of a path.
         self.settled_at = None;
+        self.last_at = now;
         let Some(arrival) = self.wire.check(arrival)? else {
             recycle(&mut self.spare_buffers, buffer);
             return Ok(false);
@@ -383,6 +410,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     /// Runs the timers that are due.
     #[inline]
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.last_at = now;
         if let Some(port) = &mut self.layer {
             port.handle_timeout(now);
         }
@@ -422,8 +450,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     #[inline]
     fn handle_datagrams(&mut self, now: Instant, buffer: Vec<u8>, arrival: &Arrival) {
         let octets = &buffer[..arrival.len.min(buffer.len())];
-        let receive_len = self.wire().capabilities().receive_len;
-        if octets.len() > arrival.segment_size || octets.len() >= receive_len / 2 {
+        if octets.len() > arrival.segment_size || octets.len() >= self.receive_len / 2 {
             let from = (arrival.path, arrival.ecn);
             self.handle_packets(now, from, octets, arrival.segment_size);
             return self.queue_deliveries(now, buffer, arrival.len);
@@ -437,7 +464,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         self.engine
             .handle_packet(now, received, &mut self.deliveries);
         self.queue_short(now, octets);
-        self.recycle_arrival(buffer, receive_len);
+        self.recycle_arrival(buffer);
     }
 
     /// Gives the packets of an arrival to the engine and demultiplexes the deliveries.

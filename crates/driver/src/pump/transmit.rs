@@ -70,6 +70,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         if self.settled_at.is_some() {
             return Ok(());
         }
+        self.last_at = now;
         // A layer sends at its own times.
         self.settled_at = self.layer.is_none().then_some(now);
         let mut result = self.send_all(now);
@@ -200,7 +201,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             None => None,
         };
         let may_defer = state.as_ref().is_some_and(|state| state.may_defer);
-        let store = state.and_then(|state| state.store.as_mut());
+        let store = state.and_then(|state| state.store.as_deref_mut());
         if may_defer {
             if self.deferred.packets() >= DEFERRED_PACKETS_MAX || !self.deferred.fits(&self.batch) {
                 send_coalesced(&mut self.wire, &mut self.deferred, &mut self.sends)?;
@@ -335,7 +336,7 @@ fn whole_batches_end(store: &Consumer, head: u64, segments_per_batch: u64) -> u6
 
 /// The store of the association that sends a batch.
 fn store_of(circuits: &mut CircuitTable, sender: Option<AssociationId>) -> Option<&mut Consumer> {
-    circuits.get_mut(sender?)?.store.as_mut()
+    circuits.get_mut(sender?)?.store.as_deref_mut()
 }
 
 /// Copies a batch of small packets into `coalesced`, which has room for it.

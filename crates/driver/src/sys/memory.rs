@@ -78,11 +78,42 @@ impl StorePool {
     /// # Panics
     ///
     /// When packets of `layout` are longer than the pool's.
-    pub fn store(self: &Arc<StorePool>, id: AssociationId, layout: Layout) -> (Producer, Consumer) {
+    pub fn store(
+        self: &Arc<StorePool>,
+        id: AssociationId,
+        layout: Layout,
+    ) -> (Producer, Box<Consumer>) {
+        let slots = self.slots_of(layout);
+        let ring = Arc::new(Ring::new(id, Arc::clone(self), layout, slots));
+        (
+            Producer::new(Arc::clone(&ring)),
+            Box::new(Consumer::new(ring)),
+        )
+    }
+
+    /// The same, of a store that another circuit had if there is one ([`Consumer::is_reusable`]).
+    ///
+    /// # Panics
+    ///
+    /// As [`store`](StorePool::store).
+    pub fn store_of(
+        self: &Arc<StorePool>,
+        spare: Option<Box<Consumer>>,
+        id: AssociationId,
+        layout: Layout,
+    ) -> (Producer, Box<Consumer>) {
+        let restarted = spare.and_then(|mut spare| {
+            let producer = spare.restart(id, layout, self.slots_of(layout))?;
+            Some((producer, spare))
+        });
+        restarted.unwrap_or_else(|| self.store(id, layout))
+    }
+
+    /// Packets of `layout` that a store has room for.
+    fn slots_of(&self, layout: Layout) -> usize {
         let slots = self.octets() / layout.packet();
         assert!(slots >= self.slots, "a store's packets do not fit its pool");
-        let ring = Arc::new(Ring::new(id, Arc::clone(self), layout, slots));
-        (Producer::new(Arc::clone(&ring)), Consumer::new(ring))
+        slots
     }
 
     /// Octets of packets in a store; the message ends lie behind them.
@@ -103,7 +134,7 @@ impl StorePool {
                 self.ends_offset() + MESSAGE_ENDS_MAX as usize * size_of::<AtomicU64>(),
             )
         })?;
-        self.taken.fetch_add(1, Ordering::Relaxed);
+        self.count_taken();
         Some(memory)
     }
 
@@ -113,8 +144,18 @@ impl StorePool {
         self.taken.load(Ordering::Relaxed) <= KEEPING_STORES_MAX
     }
 
-    pub(super) fn release(&self, memory: StoreMemory) {
+    /// The memory of a store is one that no circuit has.
+    pub(super) fn count_spare(&self) {
         self.taken.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// A circuit has a store that kept its memory.
+    pub(super) fn count_taken(&self) {
+        self.taken.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn release(&self, memory: StoreMemory) {
+        self.count_spare();
         self.lock().stores.push(memory);
     }
 
@@ -130,7 +171,7 @@ impl StorePool {
     /// packets refer to.
     #[cold]
     pub(super) fn retire(&self, memory: StoreMemory) {
-        self.taken.fetch_sub(1, Ordering::Relaxed);
+        self.count_spare();
         drop(memory);
     }
 
@@ -212,5 +253,51 @@ mod tests {
         pool.trim();
         pool.trim();
         assert_eq!(free(&pool), UNUSED_STORES_MAX, "nobody needed one");
+    }
+
+    #[test]
+    fn store_of_a_circuit_that_is_gone_is_another_ones_with_its_memory() {
+        let pool = StorePool::new(LAYOUT, 1000);
+        let (mut producer, mut consumer) = pool.store(AssociationId(1), LAYOUT);
+        assert!(producer.append_message(&[7; 150]));
+        consumer.take_message_ends();
+        assert_eq!(consumer.pop_message_end(150), Some(150));
+        assert!(!consumer.is_reusable(), "its user has it");
+        drop(producer);
+        assert!(consumer.is_reusable());
+        let memory = consumer.ring.base.load(Ordering::Relaxed);
+        let (mut producer, consumer) = pool.store_of(Some(consumer), AssociationId(2), LAYOUT);
+        assert!(producer.has_memory() && consumer.is_empty());
+        assert_eq!((producer.position(), consumer.submitted()), (0, 0));
+        assert!(producer.append_bytes(&[8; 120]));
+        let mut octets = Vec::new();
+        consumer.copy(&(0..120), &mut octets);
+        assert_eq!(octets, [8; 120]);
+        assert_eq!(consumer.ring.base.load(Ordering::Relaxed), memory);
+        assert_eq!(consumer.ring.id, AssociationId(2));
+    }
+
+    /// Spare stores do not count among those that have memory.
+    #[test]
+    fn spare_stores_leave_others_their_memory() {
+        let pool = StorePool::new(LAYOUT, 1000);
+        let mut spare = Vec::new();
+        for id in 0..5 {
+            let (mut producer, mut consumer) = pool.store(AssociationId(id), LAYOUT);
+            assert!(producer.append_bytes(&[7; 10]));
+            drop(producer);
+            assert!(consumer.is_reusable());
+            spare.push(consumer);
+        }
+        assert_eq!(pool.taken.load(Ordering::Relaxed), 0);
+        let used = spare.into_iter().map(|consumer| {
+            let (mut producer, consumer) = pool.store_of(Some(consumer), AssociationId(9), LAYOUT);
+            assert!(producer.append_bytes(&[8; 10]));
+            (producer, consumer)
+        });
+        let used: Vec<_> = used.collect();
+        assert_eq!(pool.taken.load(Ordering::Relaxed), 5);
+        drop(used);
+        assert_eq!(pool.taken.load(Ordering::Relaxed), 0);
     }
 }

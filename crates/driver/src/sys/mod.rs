@@ -28,6 +28,6 @@ pub use unsubmitted::UnsubmittedStore;
 use engine::{AssociationId, Layout};
 
 /// A single store for packets of `layout` that holds at least `bytes` user bytes.
-pub fn ring(layout: Layout, bytes: usize) -> (Producer, Consumer) {
+pub fn ring(layout: Layout, bytes: usize) -> (Producer, Box<Consumer>) {
     StorePool::new(layout, bytes).store(AssociationId(0), layout)
 }

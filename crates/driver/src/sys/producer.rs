@@ -56,17 +56,18 @@ impl Drop for Producer {
 unsafe impl Send for Producer {}
 
 impl Producer {
+    /// The end of a store without bytes, which may have memory.
     pub(super) fn new(ring: Arc<Ring>) -> Producer {
         Producer {
             permit_start: 0,
             loans: 0,
             lacks_memory: false,
             reserved: None,
-            base: null_mut(),
+            base: ring.base.load(Ordering::Relaxed),
             head: 0,
             limit: 0,
-            offset: 0,
-            room: 0,
+            offset: ring.layout.header,
+            room: ring.layout.payload,
             ring,
         }
     }

@@ -20,6 +20,7 @@ use super::loans::{Loan, Loans};
 use super::memory::{MESSAGE_ENDS_MAX, StoreMemory, StorePool};
 use super::notes::Notes;
 use super::parking::HeldMemory;
+use super::producer::Producer;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use crate::wakeup::Permit;
 use engine::{AssociationId, Layout, Note, RangeSet};
@@ -36,6 +37,7 @@ use std::sync::{Arc, OnceLock};
 const CACHE_LINE_GAP: usize = 128;
 
 /// Written by the producer.
+#[derive(Default)]
 pub(super) struct ProducerState {
     pub(super) head: AtomicU64,
     pub(super) ends_put: AtomicU64,
@@ -49,6 +51,18 @@ pub(super) struct ConsumerState {
     pub(super) idle: AtomicBool,
     /// The wire was given the bytes below this position by reference, though perhaps not all of them.
     pub(super) referenced: AtomicU64,
+}
+
+impl Default for ConsumerState {
+    fn default() -> ConsumerState {
+        ConsumerState {
+            tail: AtomicU64::new(0),
+            ends_taken: AtomicU64::new(0),
+            submitted: AtomicU64::new(0),
+            idle: AtomicBool::new(true),
+            referenced: AtomicU64::new(0),
+        }
+    }
 }
 
 #[repr(C)]
@@ -95,20 +109,21 @@ impl Ring {
             pool,
             layout,
             slots: slots as u64,
-            producer: ProducerState {
-                head: AtomicU64::new(0),
-                ends_put: AtomicU64::new(0),
-            },
+            producer: ProducerState::default(),
             _between: [0; CACHE_LINE_GAP],
-            consumer: ConsumerState {
-                tail: AtomicU64::new(0),
-                ends_taken: AtomicU64::new(0),
-                submitted: AtomicU64::new(0),
-                idle: AtomicBool::new(true),
-                referenced: AtomicU64::new(0),
-            },
+            consumer: ConsumerState::default(),
             _behind: [0; CACHE_LINE_GAP / 2],
         }
+    }
+
+    /// Makes it as new for another circuit, whose store has its memory.
+    fn restart(&mut self, id: AssociationId, layout: Layout, slots: usize) {
+        (self.id, self.layout, self.slots) = (id, layout, slots as u64);
+        self.first_slot = AtomicU64::new(0);
+        self.noted_unsubmitted = AtomicBool::new(false);
+        self.permit = AtomicU8::new(Permit::Idle as u8);
+        self.producer = ProducerState::default();
+        self.consumer = ConsumerState::default();
     }
 
     /// Acquires memory for a ring that is empty at position `head`. For the producer.
@@ -134,13 +149,22 @@ impl Ring {
     /// Gives memory back to the pool. What the wire may still refer to is used no more: packets on their way would
     /// show what the next circuit writes.
     pub(super) fn release(&self, memory: StoreMemory) {
-        let ConsumerState {
-            tail, referenced, ..
-        } = &self.consumer;
-        match referenced.load(Ordering::Relaxed) > tail.load(Ordering::Acquire) {
+        match self.is_referenced() {
             true => self.pool.retire(memory),
             false => self.pool.release(memory),
         }
+    }
+
+    /// Whether packets on their way may refer to bytes in it.
+    fn is_referenced(&self) -> bool {
+        let ConsumerState {
+            tail, referenced, ..
+        } = &self.consumer;
+        referenced.load(Ordering::Relaxed) > tail.load(Ordering::Acquire)
+    }
+
+    fn has_memory(&self) -> bool {
+        !self.base.load(Ordering::Relaxed).is_null()
     }
 
     /// The end of message number `index`.
@@ -276,6 +300,44 @@ impl Consumer {
             notes: VecDeque::new(),
             withdrawn: 0..0,
         }
+    }
+
+    /// Whether another circuit may have this store: nobody else holds it, nothing was lent to it, and no packet refers to
+    /// its memory. It keeps that if stores do.
+    pub fn is_reusable(&mut self) -> bool {
+        let has_rest = !self.loans.is_empty() || !self.message_ends.is_empty();
+        let Some(ring) = Arc::get_mut(&mut self.ring) else {
+            return false;
+        };
+        let is_referenced = ring.is_referenced();
+        let has_extras = ring.loans.get().is_some() || ring.notes.get().is_some();
+        if has_rest || is_referenced || has_extras {
+            return false;
+        }
+        if ring.has_memory() {
+            match ring.pool.is_kept_by_stores() {
+                true => ring.pool.count_spare(),
+                false => ring.release_memory(),
+            }
+        }
+        true
+    }
+
+    /// Makes a store that [is reusable](Consumer::is_reusable) one of circuit `id`, and returns its other end.
+    pub(super) fn restart(
+        &mut self,
+        id: AssociationId,
+        layout: Layout,
+        slots: usize,
+    ) -> Option<Producer> {
+        let ring = Arc::get_mut(&mut self.ring)?;
+        if ring.has_memory() {
+            ring.pool.count_taken();
+        }
+        ring.restart(id, layout, slots);
+        self.released = RangeSet::new();
+        self.withdrawn = 0..0;
+        Some(Producer::new(Arc::clone(&self.ring)))
     }
 
     /// How its packets are cut.

@@ -97,8 +97,12 @@ impl HelperState {
         std::mem::take(&mut *self.lock_unsubmitted())
     }
 
-    /// Defers a flush to the next send of any user, or to the helper.
+    /// Defers a flush to the next send of any user, or to the helper. The caller holds the lock of the pump, so that
+    /// whoever takes note of an earlier one flushes after this.
     pub(crate) fn defer_flush(&self) {
+        if self.flush_pending.load(Ordering::Relaxed) {
+            return;
+        }
         self.flush_pending.store(true, Ordering::Relaxed);
         self.signal_if_asleep();
     }

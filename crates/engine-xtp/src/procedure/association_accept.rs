@@ -16,6 +16,7 @@ use crate::pdu::{
 use crate::procedure::address_validation::{self, Admission};
 use crate::procedure::association_setup::{apply_peer_limits, init_context};
 use crate::route_values::RouteId;
+use core::ops::Range;
 use engine::{Address, Event, Instant};
 
 /// An opening by a peer: FIRST, or the TCNTL that returns a cookie.
@@ -28,20 +29,23 @@ pub(crate) struct Opening<'a> {
     pub(crate) is_validated: bool,
 }
 
-/// A FIRST without a context: creates one and returns its slot, answers without one, or refuses with
-/// DIAG.
+/// A FIRST without a context: creates one and returns its slot, and where the user bytes lie in the packet; answers
+/// without one, or refuses with DIAG.
 pub(crate) fn handle_first(
     xtp: &mut Xtp,
     now: Instant,
     from: Address,
     arrival: &Arrival<'_>,
-) -> Result<Option<usize>, Reject> {
+) -> Result<Option<(usize, Range<usize>)>, Reject> {
     let header = &arrival.header;
     let Some(body) = arrival.body(0) else {
         return Err(refuse_malformed(xtp, now, from, arrival));
     };
     let Body::First {
-        address, traffic, ..
+        address,
+        traffic,
+        data,
+        ..
     } = body
     else {
         return Err(Reject::Body);
@@ -76,7 +80,7 @@ pub(crate) fn handle_first(
     let id = ctx.id;
     let is_live = |slot: usize, id| table.is_unvalidated(slot, id);
     xtp.unvalidated.push(slot, id, from, is_live);
-    Ok(Some(slot))
+    Ok(Some((slot, arrival.data_range(data))))
 }
 
 /// Answers a malformed FIRST with the DIAG value of its fault (0007, Addresses).

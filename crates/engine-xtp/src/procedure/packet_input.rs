@@ -12,12 +12,14 @@ use crate::procedure::{
 use core::ops::Range;
 use engine::{Delivery, Event, Instant};
 
-/// Processes `packet`, whose header was checked, for the context that its key names.
+/// Processes a packet, whose header was checked, for the context that its key names; `first_data` are the user bytes of a
+/// FIRST whose body was checked too.
 pub(crate) fn handle_packet(
     ctx: &mut Context,
     ep: &mut EndpointState,
     now: Instant,
     arrival: &Arrival<'_>,
+    first_data: Option<Range<usize>>,
     deliveries: &mut Vec<Delivery>,
 ) -> Result<(), Reject> {
     if let Some(v3) = arrival.v3() {
@@ -25,6 +27,9 @@ pub(crate) fn handle_packet(
     }
     let (header, packet) = (&arrival.header, arrival.octets);
     on_packet_received(ctx, ep, now, header, packet.len());
+    if let Some(range) = first_data {
+        return handle_data(ctx, ep, now, header, packet, range, deliveries);
+    }
     // Whatever else the responder sends, it remembers the association.
     ctx.returns_cookie &= header.format == Format::Tcntl;
     if header.format == Format::Data {

@@ -79,7 +79,7 @@ impl LoanRun {
         let id = opened.expect("room for one");
         let layout = world.pump(0).engine().layout(None);
         let pool = StorePool::new(layout, 48 << 10);
-        let (producer, consumer): (Producer, Consumer) = pool.store(id, layout);
+        let (producer, consumer): (Producer, Box<Consumer>) = pool.store(id, layout);
         world.pump(0).attach(id, consumer);
         LoanRun {
             world,

@@ -306,9 +306,8 @@ impl Endpoint {
         reply: &mut [u8],
         limit: Duration,
     ) -> io::Result<usize> {
-        let mut circuit = self.open(to, Service::Transaction)?;
+        let mut circuit = self.open_with_last(to, Service::Transaction, request, limit)?;
         circuit.set_delayed_ack();
-        circuit.send_last(request, finite(limit))?;
         circuit.recv_all(reply, finite(limit))
     }
 
@@ -319,15 +318,13 @@ impl Endpoint {
     ///
     /// `InvalidInput` when the request is longer than half the send buffer.
     pub fn begin_transaction(&self, to: impl Into<Address>, request: &[u8]) -> io::Result<Circuit> {
-        let mut circuit = self.open(to, Service::Transaction)?;
-        circuit.send_last(request, Duration::ZERO)?;
-        Ok(circuit)
+        self.open_with_last(to, Service::Transaction, request, Duration::ZERO)
     }
 
     /// Sends one message as an unacknowledged datagram.
     pub fn send_datagram(&self, to: impl Into<Address>, message: &[u8]) -> io::Result<()> {
-        self.open(to, Service::Datagram)?
-            .send_last(message, Duration::ZERO)
+        self.open_with_last(to, Service::Datagram, message, Duration::ZERO)
+            .map(drop)
     }
 
     /// Sends one message as an acknowledged datagram; waits up to `limit` for the acknowledgement.
@@ -342,8 +339,7 @@ impl Endpoint {
         limit: Duration,
     ) -> io::Result<()> {
         let end = Instant::now() + finite(limit);
-        let mut circuit = self.open(to, Service::AckedDatagram)?;
-        circuit.send_last(message, finite(limit))?;
+        let mut circuit = self.open_with_last(to, Service::AckedDatagram, message, limit)?;
         circuit.drain(end.saturating_duration_since(Instant::now()))
     }
 
@@ -358,9 +354,7 @@ impl Endpoint {
         to: impl Into<Address>,
         message: &[u8],
     ) -> io::Result<Circuit> {
-        let mut circuit = self.open(to, Service::AckedDatagram)?;
-        circuit.send_last(message, Duration::ZERO)?;
-        Ok(circuit)
+        self.open_with_last(to, Service::AckedDatagram, message, Duration::ZERO)
     }
 
     /// One descriptor for the readiness of all circuits. An endpoint has one watch.
@@ -440,13 +434,23 @@ impl Endpoint {
         Ok(())
     }
 
-    fn open(&self, to: impl Into<Address>, service: Service) -> io::Result<Circuit> {
+    /// Opens a circuit and sends its last message, which may wait up to `limit` for room.
+    #[inline]
+    fn open_with_last(
+        &self,
+        to: impl Into<Address>,
+        service: Service,
+        message: &[u8],
+        limit: Duration,
+    ) -> io::Result<Circuit> {
         let to = to.into();
         self.prepare_opening(to)?;
-        let circuit = self
-            .inner
-            .open(to, |engine, now| engine.open(now, to, service));
-        circuit.map(Circuit::new)
+        let open = |engine: &mut Xtp, now| engine.open(now, to, service);
+        let mut circuit = Circuit::new(self.inner.open_with_last(to, open, message)?);
+        if !circuit.inner.has_finished() {
+            circuit.send_last(message, limit)?;
+        }
+        Ok(circuit)
     }
 }
 

@@ -137,7 +137,7 @@ fn store_of_shorter_layout_gathers_what_was_written() {
 #[test]
 fn one_or_two_stores_keep_their_memory_within_the_first_slot() {
     let pool = StorePool::new(LAYOUT, 1000);
-    let send_all = |(producer, consumer): &mut (Producer, Consumer), bytes: usize| {
+    let send_all = |(producer, consumer): &mut (Producer, Box<Consumer>), bytes: usize| {
         assert!(producer.append_bytes(&vec![1; bytes]));
         consumer.release(0..consumer.head());
         producer.leave();
@@ -157,7 +157,7 @@ fn one_or_two_stores_keep_their_memory_within_the_first_slot() {
 }
 
 /// Three stores of a pool, two of which have memory that they keep.
-fn third_of_three(pool: &Arc<StorePool>) -> [(Producer, Consumer); 3] {
+fn third_of_three(pool: &Arc<StorePool>) -> [(Producer, Box<Consumer>); 3] {
     let mut stores = [1, 2, 3].map(|id| pool.store(AssociationId(id), LAYOUT));
     for (producer, _) in &mut stores[..2] {
         assert!(producer.append_bytes(&[1; 40]));
@@ -308,8 +308,20 @@ fn memory_that_packets_may_refer_to_goes_to_no_other_circuit() {
     }
 }
 
+#[test]
+fn store_with_pages_of_its_user_or_of_the_wire_is_no_other_circuits() {
+    let (producer, mut consumer, _pages) = with_lent_pages();
+    drop(producer);
+    assert!(!consumer.is_reusable(), "lent pages");
+    let (mut producer, mut consumer) = super::super::ring(LAYOUT, 1000);
+    assert!(producer.append_bytes(&[7; 100]));
+    consumer.mark_referenced(&batch_of([1; 4], &[(0, 100)]));
+    drop(producer);
+    assert!(!consumer.is_reusable(), "packets refer to it");
+}
+
 /// A store with 50 bytes of its own, 150 in lent pages and 100 of its own, and the pages.
-fn with_lent_pages() -> (Producer, Consumer, Arc<PageBuffer>) {
+fn with_lent_pages() -> (Producer, Box<Consumer>, Arc<PageBuffer>) {
     let (mut producer, mut consumer) = super::super::ring(LAYOUT, 1000);
     let pages = Arc::new(PageBuffer::copy_of(&[8; 150]).expect("memory"));
     assert!(producer.append_bytes(&[7; 50]));
