@@ -97,8 +97,8 @@ impl HelperState {
         std::mem::take(&mut *self.lock_unsubmitted())
     }
 
-    /// Defers a flush to the next send of any user, or to the helper. The caller holds the lock of the pump, so that
-    /// whoever takes note of an earlier one flushes after this.
+    /// Defers a flush to the next send of any user, or to the helper. The caller holds the lock of the pump: a helper that
+    /// takes note of an earlier deferral meanwhile flushes after this one.
     pub(crate) fn defer_flush(&self) {
         if self.flush_pending.load(Ordering::Relaxed) {
             return;
