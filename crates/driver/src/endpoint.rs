@@ -88,6 +88,30 @@ impl<E: Associations, W: Wire> EndpointObserver<E, W> {
     }
 }
 
+/// An association that was opened, with the lock of the pump held since.
+struct Opened<'a, E: Associations, W: Wire> {
+    pump: PumpGuard<'a, E, W>,
+    now: Instant,
+    id: AssociationId,
+}
+
+impl<E: Associations, W: Wire> Opened<'_, E, W> {
+    /// [`Circuit::send_last`] on its circuit, at once if there is room.
+    #[inline]
+    fn send_last(
+        mut self,
+        circuit: &mut Circuit<E, W>,
+        message: &[u8],
+        limit: Duration,
+    ) -> io::Result<()> {
+        if circuit.append(message) {
+            return circuit.finish_at(&mut self.pump, self.now);
+        }
+        drop(self);
+        circuit.send_last(message, limit)
+    }
+}
+
 /// Octets of stack for the helper: it calls no deep functions.
 const HELPER_STACK: usize = 256 << 10;
 
@@ -134,48 +158,58 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
         peer: Address,
         command: impl FnOnce(&mut E, Instant) -> Result<AssociationId, CommandError>,
     ) -> io::Result<Circuit<E, W>> {
-        let mut pump = self.shared.lock()?;
-        let now = self.shared.now();
-        self.open_at(&mut pump, now, peer, command)
+        let mut opened = self.open_locked(peer, command)?;
+        Ok(self.attach(&mut opened.pump, opened.id, peer))
     }
 
-    /// [`open`](Endpoint::open), and [`Circuit::try_send_last`] of `message` if the new circuit has room for it, in one
-    /// turn: [`Circuit::has_finished`] says whether it had.
+    /// [`open`](Endpoint::open), and [`Circuit::send_last`] of `message` in the same turn, if the new circuit has room for it.
     ///
     /// # Errors
     ///
-    /// The error of `command`, or errors of the wire.
+    /// The error of `command`, or those of `send_last`.
     pub fn open_with_last(
         &self,
         peer: Address,
         command: impl FnOnce(&mut E, Instant) -> Result<AssociationId, CommandError>,
         message: &[u8],
+        limit: Duration,
     ) -> io::Result<Circuit<E, W>> {
-        let mut pump = self.shared.lock()?;
-        let now = self.shared.now();
-        let mut circuit = self.open_at(&mut pump, now, peer, command)?;
-        let finished = match circuit.append(message) {
-            true => circuit.finish_at(&mut pump, now),
-            false => Ok(()),
-        };
-        // A circuit that is dropped takes the lock.
-        drop(pump);
-        finished.map(|()| circuit)
+        let mut opened = self.open_locked(peer, command)?;
+        let mut circuit = self.attach(&mut opened.pump, opened.id, peer);
+        opened.send_last(&mut circuit, message, limit)?;
+        Ok(circuit)
+    }
+
+    /// A transaction: [`open_with_last`](Endpoint::open_with_last) of `request`, then [`Circuit::recv_all`] into `reply` with
+    /// [delayed acknowledgements](Circuit::set_delayed_ack). Its errors are theirs.
+    pub fn exchange(
+        &self,
+        peer: Address,
+        command: impl FnOnce(&mut E, Instant) -> Result<AssociationId, CommandError>,
+        (request, reply): (&[u8], &mut [u8]),
+        limit: Duration,
+    ) -> io::Result<usize> {
+        let mut opened = self.open_locked(peer, command)?;
+        // It stays where it is made: a circuit takes half a kilobyte.
+        let mut circuit = self.attach(&mut opened.pump, opened.id, peer);
+        opened.send_last(&mut circuit, request, limit)?;
+        circuit.set_delayed_ack();
+        circuit.recv_all(reply, limit)
     }
 
     #[inline]
-    fn open_at(
+    fn open_locked(
         &self,
-        pump: &mut Pump<E, W>,
-        now: Instant,
         peer: Address,
         command: impl FnOnce(&mut E, Instant) -> Result<AssociationId, CommandError>,
-    ) -> io::Result<Circuit<E, W>> {
+    ) -> io::Result<Opened<'_, E, W>> {
+        let mut pump = self.shared.lock()?;
+        let now = self.shared.now();
         // An error of an earlier association says nothing of this one.
         pump.take_send_error(peer);
         let id = command(pump.engine(), now).map_err(io::Error::other)?;
         pump.learn_path_mtu(now, id, peer);
-        Ok(self.attach(pump, id, peer))
+        Ok(Opened { pump, now, id })
     }
 
     /// Accepts the next circuit a peer opened; waits for one up to `limit`.

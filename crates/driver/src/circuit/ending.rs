@@ -35,11 +35,6 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         Ok(())
     }
 
-    /// Whether this direction was ended.
-    pub fn has_finished(&self) -> bool {
-        self.has_finished
-    }
-
     /// Sends one message and ends this direction, in one packet if the message fits into one.
     /// Errors are those of [`try_send`](Circuit::try_send); `InvalidInput` for a message that the store does not take
     /// at once, of a byte stream too.
@@ -49,6 +44,19 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
             self.make_room(message)?;
         }
         self.finish()
+    }
+
+    /// [`try_send_last`](Circuit::try_send_last), waiting for room up to `limit`.
+    /// Errors are those of `try_send_last`, and `TimedOut`.
+    pub fn send_last(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
+        let mut end = None;
+        loop {
+            match self.try_send_last(message) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+            self.wait(time_until(*end.get_or_insert_with(|| deadline(limit)))?)?;
+        }
     }
 
     /// Waits until the peer has acknowledged everything, up to `limit`.

@@ -14,18 +14,17 @@ mod transmit;
 use crate::checked_wire::{CheckedWire, PathErrors};
 use crate::circuit_state::{CircuitState, CircuitStatus, CircuitTable};
 use crate::coalesce::CoalesceBuffer;
-use crate::demultiplex::{CircuitDeliveries, demultiplex, demultiplex_whole};
+use crate::demultiplex::CircuitDeliveries;
 use crate::layer_port::{self, LayerPort};
 use crate::receive_queue::{Chunk, ChunkSpan};
 use crate::sys::Consumer;
 pub(crate) use direct_copy::DirectCopy;
 use engine::{
-    Address, AssociationId, Associations, Batch, Deliveries, Ecn, Framing, Instant, Layer, Path,
-    Received,
+    Address, AssociationId, Associations, Batch, Deliveries, Framing, Instant, Layer, Path,
 };
 use std::collections::VecDeque;
 use std::io;
-use wire::{Arrival, Wire};
+use wire::Wire;
 
 /// An engine and its wire.
 ///

@@ -277,6 +277,28 @@ mod tests {
         assert_eq!(consumer.ring.id, AssociationId(2));
     }
 
+    #[test]
+    fn memory_that_was_parked_is_kept_by_the_next_circuit() {
+        let pool = StorePool::new(LAYOUT, 1000);
+        let mut busy = [1, 2].map(|id| pool.store(AssociationId(id), LAYOUT));
+        for (producer, _) in &mut busy {
+            assert!(producer.append_bytes(&[6; 10]));
+        }
+        let (mut producer, mut consumer) = pool.store(AssociationId(3), LAYOUT);
+        assert!(producer.append_bytes(&[7; 10]));
+        producer.leave();
+        assert!(!producer.has_memory(), "it is parked");
+        drop((producer, busy));
+        assert!(consumer.is_reusable());
+        let (mut producer, mut consumer) = pool.store_of(Some(consumer), AssociationId(4), LAYOUT);
+        assert!(producer.append_bytes(&[8; 10]));
+        consumer.release(0..10);
+        assert!(producer.append_bytes(&[9; 10]));
+        let mut octets = Vec::new();
+        consumer.copy(&(10..20), &mut octets);
+        assert_eq!(octets, [9; 10], "it is still the circuit's");
+    }
+
     /// Spare stores do not count among those that have memory.
     #[test]
     fn spare_stores_leave_others_their_memory() {

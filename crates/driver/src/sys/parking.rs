@@ -25,6 +25,11 @@ impl HeldMemory {
         *self.lock() = Some(memory);
     }
 
+    /// What is parked is the producer's again, of a store that has another one.
+    pub(super) fn unpark(&mut self) {
+        self.is_parked = AtomicBool::new(false);
+    }
+
     /// Takes the memory, for the producer or when both ends have left.
     pub(super) fn take(&self) -> Option<StoreMemory> {
         self.lock().take()

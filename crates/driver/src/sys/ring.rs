@@ -119,6 +119,7 @@ impl Ring {
     /// Makes it as new for another circuit, whose store has its memory.
     fn restart(&mut self, id: AssociationId, layout: Layout, slots: usize) {
         (self.id, self.layout, self.slots) = (id, layout, slots as u64);
+        self.memory.unpark();
         self.first_slot = AtomicU64::new(0);
         self.noted_unsubmitted = AtomicBool::new(false);
         self.permit = AtomicU8::new(Permit::Idle as u8);

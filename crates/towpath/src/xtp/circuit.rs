@@ -89,19 +89,7 @@ impl Circuit {
     /// Errors are those of [`send`](Circuit::send); `InvalidInput` for more than half the send buffer, on a byte
     /// stream too.
     pub fn send_last(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
-        let mut end = None;
-        loop {
-            match self.inner.try_send_last(message) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                other => return other,
-            }
-            let end = *end.get_or_insert_with(|| Instant::now() + finite(limit));
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            self.inner.wait(left)?;
-        }
+        self.inner.send_last(message, finite(limit))
     }
 
     /// Receives one message, or the bytes a stream has. Returns the length, or None when the peer
@@ -227,11 +215,6 @@ impl Circuit {
     pub fn sort(&self) -> Option<u16> {
         let id = self.inner.id();
         self.inner.with_pump(|pump| pump.engine().sort(id))
-    }
-
-    /// Lets final acknowledgements be delayed and coalesced with the next packet.
-    pub(super) fn set_delayed_ack(&mut self) {
-        self.inner.set_delayed_ack();
     }
 
     /// Sends all submitted data, as far as the send window allows.

@@ -306,9 +306,11 @@ impl Endpoint {
         reply: &mut [u8],
         limit: Duration,
     ) -> io::Result<usize> {
-        let mut circuit = self.open_with_last(to, Service::Transaction, request, limit)?;
-        circuit.set_delayed_ack();
-        circuit.recv_all(reply, finite(limit))
+        let to = to.into();
+        self.prepare_opening(to)?;
+        let open = |engine: &mut Xtp, now| engine.open(now, to, Service::Transaction);
+        self.inner
+            .exchange(to, open, (request, reply), finite(limit))
     }
 
     /// Sends the request of a transaction without waiting; the reply is all that the circuit
@@ -446,11 +448,8 @@ impl Endpoint {
         let to = to.into();
         self.prepare_opening(to)?;
         let open = |engine: &mut Xtp, now| engine.open(now, to, service);
-        let mut circuit = Circuit::new(self.inner.open_with_last(to, open, message)?);
-        if !circuit.inner.has_finished() {
-            circuit.send_last(message, limit)?;
-        }
-        Ok(circuit)
+        let opened = self.inner.open_with_last(to, open, message, finite(limit));
+        opened.map(Circuit::new)
     }
 }
 
