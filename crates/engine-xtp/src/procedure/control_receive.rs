@@ -149,8 +149,7 @@ fn restart_wtimer(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     if ctx.tx.outstanding_requests.is_empty() && ctx.tx.handshake.is_none() {
         ctx.timers.disarm(Timer::Wtimer);
     } else {
-        let tries = ctx.tx.handshake.map_or(0, |handshake| handshake.tries);
-        let at = now + status_request::wtimer(ctx, ep, tries);
+        let at = status_request::wtimer_deadline(ctx, ep, now);
         ctx.arm(ep, Timer::Wtimer, at);
     }
 }

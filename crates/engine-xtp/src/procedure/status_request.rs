@@ -19,6 +19,15 @@ pub(crate) fn wtimer(ctx: &Context, ep: &EndpointState, tries: u32) -> Duration 
     tx::wtimer(shared.unwrap_or(own), &ep.config, tries)
 }
 
+/// When WTIMER expires that is armed now: a handshake lasts no longer than CTIMEOUT (0007, WTIMER).
+pub(crate) fn wtimer_deadline(ctx: &Context, ep: &EndpointState, now: Instant) -> Instant {
+    let Some(handshake) = ctx.tx.handshake else {
+        return now + wtimer(ctx, ep, 0);
+    };
+    let end = handshake.started_at + ep.config.handshake_max;
+    end.min(now + wtimer(ctx, ep, handshake.tries))
+}
+
 /// Makes a status request. Returns the sync of the packet that carries it.
 fn make_request(
     ctx: &mut Context,
@@ -28,10 +37,9 @@ fn make_request(
 ) -> SyncNumber {
     let first = ctx.tx.outstanding_requests.is_empty();
     let sync = ctx.tx.new_status_request(now, delivered);
-    let tries = ctx.tx.handshake.map_or(0, |handshake| handshake.tries);
     ctx.timers.disarm(Timer::Status);
-    if first || tries > 0 {
-        let at = now + wtimer(ctx, ep, tries);
+    if first || handshake_tries(ctx) > 0 {
+        let at = wtimer_deadline(ctx, ep, now);
         ctx.arm(ep, Timer::Wtimer, at);
     }
     sync

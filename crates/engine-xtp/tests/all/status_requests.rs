@@ -184,11 +184,11 @@ fn requests_answered_row_by_row() {
 }
 
 /// How long an association lasts whose peer hears nothing more.
-fn silence(handshake_max: Duration, retries_max: u32) -> Duration {
+fn silence(handshake_max: Duration, retries_max: u32, wtimer_max: Duration) -> Duration {
     let config = Config {
         handshake_max,
         retries_max,
-        wtimer_max: Duration::from_millis(200),
+        wtimer_max,
         ..Config::default()
     };
     let (mut ends, ids) = EnginePair::new(&config, 1);
@@ -211,14 +211,16 @@ fn silence(handshake_max: Duration, retries_max: u32) -> Duration {
     }
 }
 
-/// CTIMEOUT alone: the number of retries would allow 1000 requests.
+/// CTIMEOUT alone: the number of retries would allow 1000 requests. It also ends a wait that backed off beyond it.
 #[test]
 fn ctimeout_ends_a_handshake_whatever_the_retries() {
-    let ended = silence(Duration::from_secs(2), 1000);
-    assert!((2000..2600).contains(&ended.as_millis()), "{ended:?}");
-    let ended = silence(Duration::from_secs(4), 1000);
-    assert!((4000..4600).contains(&ended.as_millis()), "{ended:?}");
-    let ended = silence(Duration::from_secs(1000), 3);
+    for wtimer_max in [200, 10_000].map(Duration::from_millis) {
+        let ended = silence(Duration::from_secs(2), 1000, wtimer_max);
+        assert!((2000..2600).contains(&ended.as_millis()), "{ended:?}");
+        let ended = silence(Duration::from_secs(4), 1000, wtimer_max);
+        assert!((4000..4600).contains(&ended.as_millis()), "{ended:?}");
+    }
+    let ended = silence(Duration::from_secs(1000), 3, Duration::from_millis(200));
     assert!(ended.as_millis() < 1000, "{ended:?}");
 }
 

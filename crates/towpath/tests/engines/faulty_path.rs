@@ -58,6 +58,7 @@ impl FaultyPath {
     pub fn run(mut self, is_over: &AtomicBool) -> u64 {
         let mut buffer = vec![0; 65_536];
         while !is_over.load(Ordering::Relaxed) {
+            let mut passed = 0;
             for _ in 0..64 {
                 let Ok((len, from)) = self.near.recv_from(&mut buffer) else {
                     break;
@@ -67,12 +68,18 @@ impl FaultyPath {
                     self.client = Some(from);
                 }
                 self.pass(true, &buffer[..len]);
+                passed += 1;
             }
             for _ in 0..64 {
                 let Ok(len) = self.far.recv(&mut buffer) else {
                     break;
                 };
                 self.pass(false, &buffer[..len]);
+                passed += 1;
+            }
+            // Nothing is as late as an association lasts without its peer.
+            if passed == 0 {
+                self.send_late();
             }
         }
         self.faults
@@ -93,9 +100,14 @@ impl FaultyPath {
             _ => {}
         }
         self.send(to_server, &datagram);
-        if self.late.len() > 3
-            && let Some((to_server, late)) = self.late.pop_front()
-        {
+        if self.late.len() > 3 {
+            self.send_late();
+        }
+    }
+
+    /// Passes on the oldest of the datagrams that were overtaken.
+    fn send_late(&mut self) {
+        if let Some((to_server, late)) = self.late.pop_front() {
             self.send(to_server, &late);
         }
     }
