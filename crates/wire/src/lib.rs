@@ -6,7 +6,8 @@
 //! what a wire can do; a wire without segmentation gets shorter batches.
 //!
 //! Neither trait has default bodies: a wire around another wire must forward every method, or not
-//! compile.
+//! compile. [`forward!`] forwards them by their names, and [`lacks!`] says
+//! what a wire has not.
 //!
 //! * [`observed`] - a wire around another that shows its packets: to a log ([`mod@trace`]) or a capture.
 //! * [`Many`] - several wires as one, each a local address.
@@ -21,6 +22,7 @@ mod boxed;
 pub mod busy_poll;
 pub mod discard;
 pub mod error;
+mod forward;
 pub mod many;
 pub mod memory;
 pub mod observed;

@@ -10,19 +10,15 @@ use driver::Pump;
 use driver::lend::{Buffer, PageBuffer};
 use driver::receive_queue::{MessageReader, ReadOutcome};
 use driver::sys::{Producer, ring};
-use engine::{
-    Address, AssociationId, Associations, Fragmentation, Framing, Instant, PacketLen, Path,
-    Protocol, SplitMix64,
-};
+use engine::{Address, AssociationId, Associations, Framing, Instant, Path, Protocol, SplitMix64};
 use engine_xtp::{Config, Xtp};
 use rustix::net::RecvFlags;
 use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::Arc;
-use wire::{Arrival, Capabilities, PathReport, Receiver, Taken, Wire};
+use wire::{Taken, Wire};
 use wire_udp::UdpWire;
 
 /// Seeds of a usual run.
@@ -135,21 +131,9 @@ impl Wire for CountingWire {
         Ok(taken)
     }
 
-    engine::forward! { self.udp;
-        fn capabilities(&self) -> Capabilities;
-        fn send(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()>;
-        fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival>;
-        fn poll_path_error(&mut self) -> Option<PathReport>;
-        fn set_fragmentation(&mut self, fragmentation: Fragmentation);
-        fn path_mtu(&mut self, path: Path) -> usize;
-        fn unanswerable(&self) -> u64;
-        fn set_packet_len(&mut self, packet_len: PacketLen);
-        fn descriptor(&self) -> Option<BorrowedFd<'_>>;
-        fn has_buffered(&self) -> bool;
-        fn may_wait(&mut self) -> bool;
-        fn join(&mut self, group: Address) -> io::Result<()>;
-        fn leave(&mut self, group: Address) -> io::Result<()>;
-        fn receiver(&self) -> Option<Box<dyn Receiver>>;
+    wire::forward! { self => self.udp;
+        capabilities send receive poll_path_error set_fragmentation path_mtu unanswerable
+        set_packet_len descriptor has_buffered may_wait join leave receiver
     }
 }
 
