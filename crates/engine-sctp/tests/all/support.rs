@@ -19,13 +19,6 @@ pub struct Message {
     pub note: Note,
 }
 
-/// Number of seeds to try: TOWPATH_SEEDS, or `usual` in CI.
-pub fn seeds(usual: u64) -> u64 {
-    let requested = std::env::var("TOWPATH_SEEDS").ok();
-    let requested = requested.and_then(|text| text.parse().ok());
-    requested.unwrap_or(usual)
-}
-
 /// Results of a run.
 pub struct RunOutcome {
     pub received: Vec<Message>,

@@ -1,7 +1,8 @@
 //! Options of an association: rates, priorities, tags, queue limits, services.
 
+use crate::drawn::seeds;
 use crate::engine_pair::EnginePair;
-use crate::pair::{MS, Outcome, both, clean, joined, messages, packet_log, run, seeds};
+use crate::pair::{MS, Outcome, both, clean, joined, messages, packet_log, run};
 use crate::user::Plan;
 use core::time::Duration;
 use engine::SplitMix64;

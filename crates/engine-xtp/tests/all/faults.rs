@@ -1,8 +1,7 @@
 //! Streams and messages over faulty links: exact delivery, repeatable runs, no state left.
 
-use crate::pair::{
-    MS, Narrowing, Outcome, Path, both, clean, joined, messages, packet_log, run, seeds,
-};
+use crate::drawn::seeds;
+use crate::pair::{MS, Narrowing, Outcome, Path, both, clean, joined, messages, packet_log, run};
 use crate::user::Plan;
 use core::time::Duration;
 use engine::{Address, CloseReason, Framing, Secret, SplitMix64};

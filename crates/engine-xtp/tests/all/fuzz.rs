@@ -4,7 +4,8 @@
 #[path = "../../../../fuzz/src/lib.rs"]
 pub mod targets;
 
-use crate::pair::{both, clean, messages, run, seeds};
+use crate::drawn::seeds;
+use crate::pair::{both, clean, messages, run};
 use crate::user::Plan;
 use engine::SplitMix64;
 use engine_xtp::Config;

@@ -20,16 +20,6 @@ pub const MS: u64 = 1_000_000_000;
 /// Octets of framing around a packet: 14 Ethernet, 20 IPv4, 8 UDP, 4 frame check sequence.
 const FRAME_OVERHEAD: usize = 46;
 
-/// The seeds to try: `usual`, as many as TOWPATH_SEEDS says, or only TOWPATH_SEED to repeat a
-/// failure.
-pub fn seeds(usual: u64) -> Range<u64> {
-    let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    match number("TOWPATH_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("TOWPATH_SEEDS").unwrap_or(usual),
-    }
-}
-
 /// A link of 100 Mbit/s with a delay of a millisecond and no faults.
 pub fn clean() -> LinkConfig {
     LinkConfig {

@@ -1,6 +1,7 @@
 //! Transactions, datagrams, supervised opening, keepalive, reservation, rate.
 
-use crate::pair::{MS, Outcome, both, clean, joined, run, seeds};
+use crate::drawn::seeds;
+use crate::pair::{MS, Outcome, both, clean, joined, run};
 use crate::user::Plan;
 use core::time::Duration;
 use engine::test_kit::{give_packet, written, zeros};

@@ -1,8 +1,9 @@
 //! Associations of XTP 3.x: sequence number wrap, control packets with rates, dseq in DATA, mutated
 //! packets.
 
+use crate::drawn::seeds;
 use crate::fuzz::targets::fix_checksums;
-use crate::pair::{MS, Outcome, both, clean, joined, messages, packet_log, run, seeds};
+use crate::pair::{MS, Outcome, both, clean, joined, messages, packet_log, run};
 use crate::user::Plan;
 use core::time::Duration;
 use engine::{

@@ -6,6 +6,7 @@
 //! soon as they are theirs again. In half of the runs the receiver's socket has little room. Engines, pumps and sockets are the real ones in one thread, and
 //! the clock stands still while packets move. TOWPATH_SEEDS is the number of seeds, TOWPATH_SEED the only one.
 
+use crate::drawn::seeds;
 use driver::Pump;
 use driver::lend::{Buffer, PageBuffer};
 use driver::receive_queue::{MessageReader, ReadOutcome};
@@ -408,11 +409,7 @@ impl Run {
 
 #[test]
 fn stream_by_reference_outlives_loss_duplicates_and_pages_that_changed() {
-    let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    let seeds = match number("TOWPATH_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("TOWPATH_SEEDS").unwrap_or(SEEDS),
-    };
+    let seeds = seeds(SEEDS);
     let (mut tally, count) = (Tally::default(), seeds.end - seeds.start);
     for seed in seeds {
         eprintln!("seed {seed}");
