@@ -117,7 +117,7 @@ impl FuzzedGroup {
                 .engine
                 .expel(now, association, Address::Station(u32::from(argument % 4))),
             6 | 7 => {
-                host.now = now + Duration::from_micros(100) * (1 << (argument % 20));
+                host.wait(argument);
                 self.timeout();
             }
             _ => {

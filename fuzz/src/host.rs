@@ -1,5 +1,6 @@
 //! The host of an XTP endpoint, of associations or of groups, that a script drives: what its user wrote and has not read.
 
+use core::time::Duration;
 use engine::{
     Address, AssociationId, Associations, Batch, Bytes, Deliveries, Instant, Note, Received,
     SendFlags, Store,
@@ -35,7 +36,7 @@ pub(crate) fn split_packet(script: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// `packet` with its length and checksum.
-pub(crate) fn completed(mut packet: Vec<u8>) -> Vec<u8> {
+pub fn completed(mut packet: Vec<u8>) -> Vec<u8> {
     let dlen = (packet.len() - HEADER_LEN) as u32;
     packet[12..16].copy_from_slice(&dlen.to_be_bytes());
     packet[CHECK_AT..CHECK_AT + 2].fill(0);
@@ -146,6 +147,11 @@ impl<E: Associations> Host<E> {
             next.is_none_or(|at| at > self.now),
             "an expired timer stays armed"
         );
+    }
+
+    /// Goes on by a time that grows with `argument` up to a minute.
+    pub(crate) fn wait(&mut self, argument: u8) {
+        self.now = self.now + Duration::from_micros(100) * (1 << (argument % 20));
     }
 
     /// Goes to the next timeout; false when there is none before `give_up_at`.

@@ -16,7 +16,7 @@ mod script;
 use engine_xtp::pdu::v3::PacketV3;
 use engine_xtp::pdu::{Body, Format, HEADER_LEN, Header, Options, Packet, SyncNumber, Version};
 pub use group::group;
-pub use host::Summary;
+pub use host::{Summary, completed};
 pub use script::sequence;
 
 /// Any octets as a packet.

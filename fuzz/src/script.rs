@@ -162,7 +162,7 @@ impl FuzzedEndpoint {
             5 => host.engine.post(now, association, bytes),
             6 => self.set_rates(what, argument, association),
             7 => {
-                host.now = now + Duration::from_micros(100) * (1 << (argument % 20));
+                host.wait(argument);
                 self.timeout();
             }
             _ => {

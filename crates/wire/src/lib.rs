@@ -52,6 +52,16 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
+    /// Of a wire that sends and receives one packet a call, of up to `packet_max` octets.
+    pub const fn one_packet(packet_max: usize) -> Capabilities {
+        Capabilities {
+            packet_max,
+            segments_max: 1,
+            batch_bytes_max: packet_max,
+            receive_len: packet_max,
+        }
+    }
+
     /// Packets of `packet_len` octets that one call may carry, at least 1.
     pub fn segments(&self, packet_len: usize) -> usize {
         let by_bytes = self.batch_bytes_max / packet_len.max(1);

@@ -26,12 +26,7 @@ impl PairWire {
 
 impl Wire for PairWire {
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            packet_max: self.packet_max,
-            segments_max: 1,
-            batch_bytes_max: self.packet_max,
-            receive_len: self.packet_max,
-        }
+        Capabilities::one_packet(self.packet_max)
     }
 
     fn send(&mut self, path: Path, slices: &[IoSlice<'_>], _: usize) -> io::Result<()> {

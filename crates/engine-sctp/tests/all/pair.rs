@@ -1,7 +1,7 @@
 //! Two endpoints in virtual time, with loss, reordering and duplication between.
 
 use crate::drawn::seeds;
-use crate::support::{MS, Message, Reader, RunOutcome, run};
+use crate::support::{MS, Message, Reader, RunOutcome, faulty_link, run};
 use engine::{Framing, Note, SplitMix64};
 use engine_sctp::pdu::{ChunkType, Chunks};
 use engine_sctp::{CongestionChoice, SctpConfig};
@@ -21,18 +21,6 @@ fn clean_link() -> LinkConfig {
     LinkConfig {
         rate_bps: Some(100_000_000),
         delay_ps: MS,
-        ..LinkConfig::default()
-    }
-}
-
-fn faulty_link() -> LinkConfig {
-    LinkConfig {
-        rate_bps: Some(50_000_000),
-        delay_ps: 2 * MS,
-        reorder_ps: 3 * MS,
-        loss_ppm: 30_000,
-        duplicate_ppm: 30_000,
-        reorder_ppm: 30_000,
         ..LinkConfig::default()
     }
 }

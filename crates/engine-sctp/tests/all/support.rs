@@ -19,6 +19,19 @@ pub struct Message {
     pub note: Note,
 }
 
+/// A link that loses, doubles and reorders.
+pub fn faulty_link() -> LinkConfig {
+    LinkConfig {
+        rate_bps: Some(50_000_000),
+        delay_ps: 2 * MS,
+        reorder_ps: 3 * MS,
+        loss_ppm: 30_000,
+        duplicate_ppm: 30_000,
+        reorder_ppm: 30_000,
+        ..LinkConfig::default()
+    }
+}
+
 /// Results of a run.
 pub struct RunOutcome {
     pub received: Vec<Message>,

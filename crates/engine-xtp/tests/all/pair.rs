@@ -96,6 +96,15 @@ pub struct Outcome {
     pub end_ps: u64,
 }
 
+impl Outcome {
+    /// Both ends closed as their users asked, and hold nothing.
+    #[track_caller]
+    pub fn assert_ended(&self, run: &str) {
+        assert_eq!(self.closed, [Some(CloseReason::Graceful); 2], "{run}");
+        assert_eq!(self.holdings, [Holdings::default(); 2], "{run}");
+    }
+}
+
 enum NetEvent {
     Arrival(usize, Vec<u8>),
     /// The pause of a user is over.

@@ -4,6 +4,7 @@
 mod exchange;
 
 use crate::drawn::seeds;
+use crate::fuzz::SCHEDULERS;
 use core::time::Duration;
 use engine::{CloseReason, Note, Reliability, SplitMix64};
 use engine_sctp::{Scheduler, SctpConfig};
@@ -21,15 +22,6 @@ const LOSSY: Faults = Faults {
     doubled: 30,
     late: 60,
 };
-
-const SCHEDULERS: [Scheduler; 6] = [
-    Scheduler::Fcfs,
-    Scheduler::RoundRobin,
-    Scheduler::RoundRobinPacket,
-    Scheduler::Priority,
-    Scheduler::FairBandwidth,
-    Scheduler::Weighted,
-];
 
 /// Messages of every policy, ordered and not, of one chunk and of several. Their lengths differ, so that
 /// a message is known by its bytes.
