@@ -1,14 +1,11 @@
 //! A group endpoint driven by a script of packets, commands and time steps.
 
-use super::script::{Summary, boundary, sender};
+use super::host::{Host, Summary, boundary, completed, split_packet};
 use core::time::Duration;
-use engine::{
-    Address, AssociationId, Associations, AssociationsExt, Batch, Bytes, Deliveries, Event,
-    Instant, Note, Protocol, Received, SendFlags,
-};
+use engine::{Address, AssociationId, Associations, AssociationsExt, Batch, Event, Protocol};
 use engine_xtp::ErrorControl;
 use engine_xtp::group::{BucketConfig, Config, GroupEndpoint, LateJoin, Reliability};
-use engine_xtp::pdu::{Body, CHECK_AT, HEADER_LEN, Packet, RTN};
+use engine_xtp::pdu::{Body, HEADER_LEN, Packet, RTN};
 use std::collections::BTreeMap;
 
 const WINDOW: u64 = 20_000;
@@ -26,17 +23,10 @@ const STORE_MAX: u64 = 200_000;
 const BURST_MAX: usize = 5_000;
 
 struct FuzzedGroup {
-    group: GroupEndpoint,
-    now: Instant,
-    associations: Vec<AssociationId>,
-    written: BTreeMap<AssociationId, u64>,
+    host: Host<GroupEndpoint>,
     released: BTreeMap<AssociationId, u64>,
-    unread: BTreeMap<AssociationId, u64>,
-    /// Keys that a packet to the endpoint may carry, newest first.
-    keys: Vec<u64>,
     sync: u32,
     seq: u64,
-    sent: u64,
 }
 
 /// Runs a script: four octets choose the configuration; then follow commands of two octets, some
@@ -48,28 +38,17 @@ pub fn group(octets: &[u8]) -> Summary {
     let mut group = GroupEndpoint::new(config(*choice));
     group.listen(choice[3] & 1 == 0);
     let mut fuzzed = FuzzedGroup {
-        group,
-        now: Instant::from_nanos(1000),
-        associations: Vec::new(),
-        written: BTreeMap::new(),
+        host: Host::new(group, &[7]),
         released: BTreeMap::new(),
-        unread: BTreeMap::new(),
-        keys: vec![7],
         sync: 0,
         seq: 0,
-        sent: 0,
     };
     while let Some(rest) = fuzzed.step(script) {
         script = rest;
         fuzzed.check();
     }
     fuzzed.run_until_idle();
-    let counters = fuzzed.group.counters();
-    Summary {
-        accepted: counters.packets_parsed - counters.packets_discarded,
-        delivered: counters.bytes_delivered,
-        sent: fuzzed.sent,
-    }
+    fuzzed.host.summary()
 }
 
 fn config(choice: [u8; 4]) -> Config {
@@ -117,67 +96,47 @@ impl FuzzedGroup {
     /// Executes the first command of `script` and returns the rest; None at its end.
     fn step<'a>(&mut self, script: &'a [u8]) -> Option<&'a [u8]> {
         let (&[what, argument], rest) = script.split_first_chunk::<2>()?;
-        let (now, association) = (self.now, self.association(argument));
-        let mut left = rest;
+        let (host, mut left) = (&mut self.host, rest);
+        let (now, association) = (host.now, host.association(argument));
         match what % 16 {
-            0 if self.associations.len() < ASSOCIATIONS_MAX => {
-                if let Ok(id) = self.group.connect(now, &[Address::Station(u32::MAX)]) {
-                    self.associations.push(id);
+            0 if host.associations.len() < ASSOCIATIONS_MAX => {
+                if let Ok(id) = host.engine.connect(now, &[Address::Station(u32::MAX)]) {
+                    host.associations.push(id);
                 }
             }
-            1 => self.write(association, u64::from(argument) * 64),
-            2 => self.group.finish(now, association),
-            3 => self.group.abort(now, association),
-            4 => {
-                let unread = self.unread.remove(&association).unwrap_or(0);
-                self.group.consume(now, association, unread);
-            }
-            5 => self
-                .group
+            1 => host.write(
+                association,
+                u64::from(argument) * 64,
+                STORE_MAX,
+                argument.is_multiple_of(2),
+            ),
+            2 => host.engine.finish(now, association),
+            3 => host.engine.abort(now, association),
+            4 => host.read(association),
+            5 => host
+                .engine
                 .expel(now, association, Address::Station(u32::from(argument % 4))),
             6 | 7 => {
-                self.now = now + Duration::from_micros(100) * (1 << (argument % 20));
+                host.wait(argument);
                 self.timeout();
             }
             _ => {
-                let (&len, rest) = rest.split_first()?;
-                let len = (usize::from(len) * 6).min(rest.len());
-                let (octets, rest) = rest.split_at(len);
+                let octets;
+                (octets, left) = split_packet(rest)?;
                 let packet = self.fix_up_packet(what, argument, octets);
-                self.deliver(Address::Station(u32::from(what >> 6 & 1)), &packet);
-                left = rest;
+                let from = Address::Station(u32::from(what >> 6 & 1));
+                self.host.deliver(from, &packet);
             }
         }
         self.drain();
         Some(left)
     }
 
-    fn association(&self, argument: u8) -> AssociationId {
-        let count = self.associations.len().max(1);
-        let found = self.associations.get(usize::from(argument) % count);
-        found.copied().unwrap_or(AssociationId(0))
-    }
-
-    fn write(&mut self, association: AssociationId, bytes: u64) {
-        let end = self.written.entry(association).or_default();
-        *end = (*end + bytes).min(STORE_MAX);
-        let flags = SendFlags {
-            push: bytes.is_multiple_of(128),
-            ..SendFlags::END_OF_MESSAGE
-        };
-        self.group
-            .submit(self.now, association, *end, flags, &Note::default());
-    }
-
     fn timeout(&mut self) {
-        self.group.handle_timeout(self.now);
+        self.host.engine.handle_timeout(self.host.now);
         // A closed stream sends END with its next packet.
         self.drain();
-        let next = self.group.poll_timeout();
-        assert!(
-            next.is_none_or(|at| at > self.now),
-            "an expired timer stays armed"
-        );
+        self.host.assert_timer_in_future();
     }
 
     /// `octets` as a packet: as they are, or with the fields fixed up that a peer would set.
@@ -188,7 +147,7 @@ impl FuzzedGroup {
         }
         let known = match usize::from(argument & 7) {
             few @ 0..3 => FOREIGN[few % 2],
-            other => self.keys[other % self.keys.len()],
+            other => self.host.keys[other % self.host.keys.len()],
         };
         packet[..8].copy_from_slice(&known.to_be_bytes());
         packet[8] |= 0x08;
@@ -218,30 +177,7 @@ impl FuzzedGroup {
             let echo = self.sync.wrapping_sub(u32::from(packet[51] % 4));
             packet[48..52].copy_from_slice(&echo.to_be_bytes());
         }
-        let dlen = (packet.len() - HEADER_LEN) as u32;
-        packet[12..16].copy_from_slice(&dlen.to_be_bytes());
-        packet[CHECK_AT..CHECK_AT + 2].fill(0);
-        let nocheck = packet[8] & 0x40 != 0;
-        let covered = if nocheck { HEADER_LEN } else { packet.len() };
-        let check = engine::checksum::checksum(&packet[..covered]);
-        packet[CHECK_AT..CHECK_AT + 2].copy_from_slice(&check.to_be_bytes());
-        packet
-    }
-
-    fn deliver(&mut self, from: Address, packet: &[u8]) {
-        let mut deliveries = Deliveries::default();
-        self.group
-            .handle_packet(self.now, Received::new(from, packet), &mut deliveries);
-        for delivery in deliveries.bytes {
-            let len = match delivery.bytes {
-                Bytes::Packet(range) => {
-                    assert!(range.start >= HEADER_LEN && range.end <= packet.len());
-                    range.len()
-                }
-                Bytes::Reassembled(bytes) => bytes.len(),
-            };
-            *self.unread.entry(delivery.association).or_default() += len as u64;
-        }
+        completed(packet)
     }
 
     /// Polls all events and packets of the endpoint. User data are zeros.
@@ -249,15 +185,14 @@ impl FuzzedGroup {
         self.events();
         for burst in 0.. {
             let mut batch = Batch::new(1);
-            self.group.poll_transmit(self.now, &mut batch);
+            self.host.engine.poll_transmit(self.host.now, &mut batch);
             if batch.path().is_none() || batch.is_empty() {
                 break;
             }
             for packet in batch.packets() {
                 let mut octets = Vec::new();
                 batch.write(packet, &mut octets, |store, named, out| {
-                    let association = sender(&batch, store);
-                    let written = self.written.get(&association).copied().unwrap_or(0);
+                    let (association, written) = self.host.sender(&batch, store);
                     let released = self.released.get(&association).copied().unwrap_or(0);
                     let in_buffer = named.start >= released && named.end <= written;
                     assert!(in_buffer, "{named:?} of {released}..{written}");
@@ -272,24 +207,24 @@ impl FuzzedGroup {
     }
 
     fn events(&mut self) {
-        while let Some(event) = self.group.poll_event() {
+        while let Some(event) = self.host.engine.poll_event() {
             match event {
-                Event::Accepted(id, _) => self.associations.push(id),
+                Event::Accepted(id, _) => self.host.associations.push(id),
                 Event::Released(id, range) => {
                     let released = self.released.entry(id).or_default();
                     assert_eq!(range.start, *released, "not the next bytes");
                     assert!(range.end > *released, "position released twice");
                     *released = range.end;
                 }
-                Event::Closed(id, _) => self.associations.retain(|known| *known != id),
+                Event::Closed(id, _) => self.host.associations.retain(|known| *known != id),
                 _ => {}
             }
         }
-        while self.group.poll_member_event().is_some() {}
+        while self.host.engine.poll_member_event().is_some() {}
     }
 
     fn observe_sent(&mut self, packet: &[u8]) {
-        self.sent += 1;
+        self.host.sent += 1;
         let parsed = Packet::parse(packet).expect("an engine sends valid packets");
         self.sync = parsed.header.sync.0;
         self.seq = self
@@ -302,14 +237,11 @@ impl FuzzedGroup {
             _ if parsed.header.key & RTN == 0 => parsed.header.key | RTN,
             _ => return,
         };
-        if !self.keys.contains(&key) {
-            self.keys.truncate(7);
-            self.keys.insert(0, key);
-        }
+        self.host.reveal(key);
     }
 
     fn check(&self) {
-        let holdings = self.group.holdings();
+        let holdings = self.host.engine.holdings();
         assert!(holdings.associations <= ASSOCIATIONS_MAX && holdings.quarantined <= 1024);
         assert!(holdings.members <= ASSOCIATIONS_MAX * MEMBERS_MAX);
         assert!(holdings.reassembly_bytes as u64 <= ASSOCIATIONS_MAX as u64 * 2 * WINDOW);
@@ -318,12 +250,11 @@ impl FuzzedGroup {
 
     /// Advances time, but bounded: an idle group sends keepalives for as long as it lives.
     fn run_until_idle(&mut self) {
-        let give_up_at = self.now + Duration::from_secs(600);
+        let give_up_at = self.host.now + Duration::from_secs(600);
         for _ in 0..100 {
-            let Some(at) = self.group.poll_timeout().filter(|at| *at < give_up_at) else {
+            if !self.host.advance(give_up_at) {
                 return;
-            };
-            self.now = self.now.max(at);
+            }
             self.timeout();
         }
     }

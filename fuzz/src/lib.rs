@@ -10,12 +10,14 @@
 #![forbid(unsafe_code)]
 
 mod group;
+mod host;
 mod script;
 
 use engine_xtp::pdu::v3::PacketV3;
 use engine_xtp::pdu::{Body, Format, HEADER_LEN, Header, Options, Packet, SyncNumber, Version};
 pub use group::group;
-pub use script::{Summary, sequence};
+pub use host::{Summary, completed};
+pub use script::sequence;
 
 /// Any octets as a packet.
 pub fn header(octets: &[u8]) {

@@ -19,7 +19,8 @@ use engine_sctp::pdu::{
 };
 use engine_sctp::{Authentication, Scheduler, Sctp, SctpConfig, StreamDirection};
 
-const SCHEDULERS: [Scheduler; 6] = [
+/// All of them.
+pub const SCHEDULERS: [Scheduler; 6] = [
     Scheduler::Fcfs,
     Scheduler::RoundRobin,
     Scheduler::RoundRobinPacket,

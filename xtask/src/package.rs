@@ -261,19 +261,19 @@ fn without_debug_sections(program: PathBuf) -> Result<PathBuf, String> {
     }
 }
 
+/// What builds the program as it is distributed.
+pub fn release_build(root: &Path) -> Command {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(root);
+    cargo.args(["build", "--locked", "--release", "--package", "towpath-cli"]);
+    cargo.args(["--features", "parquet"]);
+    cargo
+}
+
 /// Builds the program without libraries, as `packaging/README.md` says.
 fn static_program(root: &Path) -> Result<PathBuf, String> {
     let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.current_dir(root).args([
-        "build",
-        "--locked",
-        "--release",
-        "--package",
-        "towpath-cli",
-        "--features",
-        "parquet",
-    ]);
+    let mut cargo = release_build(root);
     cargo
         .args(["--target", &target])
         .env(format!("CC_{}", target.replace('-', "_")), "musl-gcc");

@@ -95,17 +95,7 @@ fn test(root: &Path, wrapper: Option<&Path>) -> Tested {
 
 /// The program of a wheel that is distributed.
 pub fn program(root: &Path) -> Result<PathBuf, String> {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.current_dir(root);
-    cargo.args([
-        "build",
-        "--locked",
-        "--release",
-        "--package",
-        "towpath-cli",
-        "--features",
-        "parquet",
-    ]);
+    let mut cargo = crate::package::release_build(root);
     run(&mut cargo)?;
     Ok(crate::target(root).join("release/towpath"))
 }

@@ -70,24 +70,13 @@ pub(crate) fn lock(state: &Mutex<SessionShared>) -> MutexGuard<'_, SessionShared
 
 impl Session {
     /// Connects to `target`, authenticates both ends and waits in its queue. `waiting` is called
-    /// with the number of clients ahead; setting `stop` aborts at any step.
+    /// with the number of clients ahead; setting `stop` aborts at any step. The agents at `others` are
+    /// refused: with one of these, reached by another name, the client would wait for itself.
     ///
     /// # Errors
     ///
     /// A [`SessionError`] that says what to do.
     pub fn connect(
-        target: &AgentAddress,
-        keys: &KeyFolder,
-        ipv6: bool,
-        stop: &AtomicBool,
-        waiting: &mut dyn FnMut(u32),
-    ) -> Result<Session, SessionError> {
-        Session::connect_excluding(&[], target, keys, ipv6, stop, waiting)
-    }
-
-    /// As [`Session::connect`], but refuses the agents at `others`: with one of these, reached by
-    /// another name, the client would wait for itself. Errors are those of [`Session::connect`].
-    pub fn connect_excluding(
         others: &[SocketAddr],
         target: &AgentAddress,
         keys: &KeyFolder,
@@ -378,7 +367,7 @@ mod tests {
         let agent = std::thread::spawn(move || slow_agent(&listener));
         let nowhere = KeyFolder::at("/nowhere/towpath-keys");
         let (target, stop) = (address.parse().expect("an address"), AtomicBool::new(false));
-        let session = Session::connect(&target, &nowhere, false, &stop, &mut |_| {});
+        let session = Session::connect(&[], &target, &nowhere, false, &stop, &mut |_| {});
         let mut session = session.unwrap_or_else(|error| panic!("{error}"));
         session.answer_timeout = Duration::from_millis(20);
         let why = session
@@ -410,12 +399,12 @@ mod tests {
             client
         });
         let nowhere = KeyFolder::at("/nowhere/towpath-keys");
-        let session = Session::connect(&target, &nowhere, false, &stop, &mut |_| {});
+        let session = Session::connect(&[], &target, &nowhere, false, &stop, &mut |_| {});
         let why = session.err().expect("no session").reason;
         assert!(why.contains("stopped by the user"), "{why}");
         drop(stopping.join().expect("no panic"));
         // The flag also stops a connect that has not begun.
-        let session = Session::connect(&target, &nowhere, false, &stop, &mut |_| {});
+        let session = Session::connect(&[], &target, &nowhere, false, &stop, &mut |_| {});
         let why = session.err().expect("no session").reason;
         assert!(why.contains("stopped by the user"), "{why}");
     }

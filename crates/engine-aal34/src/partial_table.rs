@@ -84,8 +84,13 @@ impl<K: Copy + Ord, P> PartialTable<K, P> {
         self.entries.get(oldest).map(|entry| entry.until)
     }
 
+    /// Gives up the packets whose time is over: how many.
+    pub(crate) fn expire(&mut self, now: Instant) -> u64 {
+        std::iter::from_fn(|| self.take_expired(now)).count() as u64
+    }
+
     /// Takes the oldest packet if its time is over.
-    pub(crate) fn take_expired(&mut self, now: Instant) -> Option<(K, P)> {
+    fn take_expired(&mut self, now: Instant) -> Option<(K, P)> {
         let &(_, oldest) = self.order.front()?;
         if self.poll_timeout()? > now {
             return None;

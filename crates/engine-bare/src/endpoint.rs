@@ -221,14 +221,7 @@ impl Associations for Bare {
         self.listening = accept;
     }
 
-    fn submit(
-        &mut self,
-        _now: Instant,
-        id: AssociationId,
-        end: u64,
-        flags: SendFlags,
-        _note: &Note,
-    ) {
+    fn submit(&mut self, _: Instant, id: AssociationId, end: u64, flags: SendFlags, _: &Note) {
         if flags == SendFlags::REQUEST_ACK {
             // Every packet carries an acknowledgement already.
             return;

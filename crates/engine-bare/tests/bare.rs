@@ -1,5 +1,9 @@
 //! Three levels: the header's octets, a pair in virtual time, and many seeds with link faults.
 
+#[path = "../../../fuzz/src/drawn.rs"]
+mod drawn;
+
+use drawn::seeds;
 use driver::receive_queue::{MessageReader, ReadOutcome};
 use driver::sys::{Producer, ring};
 use engine::{
@@ -94,14 +98,6 @@ fn hostile_packets_neither_panic_nor_use_unbounded_memory() {
         bare.poll_transmit(now, &mut batch);
         while bare.poll_event().is_some() {}
     }
-}
-
-/// Number of seeds to try: TOWPATH_SEEDS, or `usual` in CI.
-fn seeds(usual: u64) -> u64 {
-    let requested = std::env::var("TOWPATH_SEEDS").ok();
-    requested
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(usual)
 }
 
 /// Results of one run in virtual time.
@@ -243,7 +239,7 @@ fn equal_seeds_give_equal_traces() {
 
 #[test]
 fn link_faults_lose_but_never_corrupt_or_reorder_messages() {
-    for seed in 0..seeds(40) {
+    for seed in seeds(40) {
         let config = LinkConfig {
             rate_bps: Some(50_000_000),
             delay_ps: MS,

@@ -1,12 +1,11 @@
 //! A transaction as its caller sees it.
 
-use crate::endpoint::Shared;
+use crate::endpoint::{Arrival, Shared};
 use crate::incoming::Incoming;
 use crate::pdu::{Header, Kind};
 use crate::transmission::Transmission;
 use engine::{
-    Deliveries, EntityId, Event, Instant, Note, OutgoingMessage, Path, TransactionEnd,
-    TransactionEvent, TransactionId,
+    EntityId, Event, Note, OutgoingMessage, Path, TransactionEnd, TransactionEvent, TransactionId,
 };
 
 /// A call whose reply is not whole.
@@ -38,26 +37,12 @@ impl ClientCall {
     }
 
     pub(crate) fn header(&self, kind: Kind) -> Header {
-        Header {
-            kind,
-            refused: false,
-            message_len: 0,
-            offset: 0,
-            transaction: self.id.0,
-            client: self.client,
-            server: self.server,
-        }
+        Header::without_block(kind, self.id.0, (self.client, self.server))
     }
 
     /// A block of the reply came; true when the transaction is over.
-    pub(crate) fn handle_reply(
-        &mut self,
-        sh: &mut Shared,
-        now: Instant,
-        header: &Header,
-        block: std::ops::Range<usize>,
-        deliveries: &mut Deliveries,
-    ) -> bool {
+    pub(crate) fn handle_reply(&mut self, sh: &mut Shared, packet: Arrival<'_>) -> bool {
+        let header = &packet.header;
         if header.refused {
             self.end(sh, TransactionEnd::Refused);
             return true;
@@ -65,12 +50,11 @@ impl ClientCall {
         let reply = self
             .reply
             .get_or_insert_with(|| Incoming::new(sh.next_incoming(), header.message_len));
-        deliveries
-            .blocks
-            .extend(reply.take(header.message_len, header.offset, block));
+        let block = reply.take(header.message_len, header.offset, packet.block);
+        packet.deliveries.blocks.extend(block);
         if !reply.is_whole() {
             // The server is there: it repeats what is missing.
-            self.request.heard(now, sh);
+            self.request.heard(packet.now, sh);
             return false;
         }
         let replied = TransactionEvent::Replied {

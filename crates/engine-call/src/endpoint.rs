@@ -91,6 +91,15 @@ pub struct Call {
     last: u64,
 }
 
+/// A packet that arrived: whence, its header, where its block lies, and where what it brings goes.
+pub(crate) struct Arrival<'a> {
+    pub(crate) now: Instant,
+    pub(crate) path: Path,
+    pub(crate) header: Header,
+    pub(crate) block: std::ops::Range<usize>,
+    pub(crate) deliveries: &'a mut Deliveries,
+}
+
 impl Call {
     /// An endpoint without entities.
     ///
@@ -139,10 +148,16 @@ impl Call {
         deliveries: &mut Deliveries,
     ) -> Option<()> {
         let header = Header::parse(packet.octets)?;
-        let block = HEADER_LEN..packet.octets.len();
+        let arrival = Arrival {
+            now,
+            path: packet.path,
+            header,
+            block: HEADER_LEN..packet.octets.len(),
+            deliveries,
+        };
         match header.kind {
-            Kind::Request => self.handle_request(now, packet.path, &header, block, deliveries),
-            Kind::Reply => self.handle_reply(now, packet.path, &header, block, deliveries),
+            Kind::Request => self.handle_request(arrival),
+            Kind::Reply => self.handle_reply(arrival),
             Kind::Ack => {
                 let key = (packet.path, header.client, header.transaction);
                 let id = *self.keys.get(&key)?;
@@ -153,21 +168,15 @@ impl Call {
         }
     }
 
-    fn handle_request(
-        &mut self,
-        now: Instant,
-        path: Path,
-        header: &Header,
-        block: std::ops::Range<usize>,
-        deliveries: &mut Deliveries,
-    ) -> Option<()> {
-        let key = (path, header.client, header.transaction);
+    fn handle_request(&mut self, packet: Arrival<'_>) -> Option<()> {
+        let (now, header) = (packet.now, &packet.header);
+        let key = (packet.path, header.client, header.transaction);
         let id = match self.keys.get(&key) {
             Some(&id) => id,
             None => self.accept(now, key, header)?,
         };
         let call = self.served.get_mut(&id)?;
-        call.handle_request(&mut self.sh, now, header, block, deliveries);
+        call.handle_request(&mut self.sh, packet);
         self.note_ready(id);
         Some(())
     }
@@ -200,14 +209,8 @@ impl Call {
         Some(id)
     }
 
-    fn handle_reply(
-        &mut self,
-        now: Instant,
-        path: Path,
-        header: &Header,
-        block: std::ops::Range<usize>,
-        deliveries: &mut Deliveries,
-    ) -> Option<()> {
+    fn handle_reply(&mut self, packet: Arrival<'_>) -> Option<()> {
+        let (path, header) = (packet.path, &packet.header);
         let id = TransactionId(header.transaction);
         let known = |call: &&mut ClientCall| {
             call.path == path && call.client == header.client && call.server == header.server
@@ -228,7 +231,7 @@ impl Call {
         if header.message_len > self.sh.config.message_max {
             return None;
         }
-        if call.handle_reply(&mut self.sh, now, header, block, deliveries) {
+        if call.handle_reply(&mut self.sh, packet) {
             self.calls.remove(&id);
             self.timers.cancel(id);
         } else {
@@ -322,15 +325,10 @@ impl Protocol for Call {
     }
 
     fn handle_packet(&mut self, now: Instant, packet: Received<'_>, deliveries: &mut Deliveries) {
-        self.sh.counters.packets_parsed += 1;
-        self.sh.counters.bytes_summed += packet.octets.len() as u64;
         let before = deliveries.blocks.len();
-        if self.dispatch(now, packet, deliveries).is_none() {
-            self.sh.counters.packets_discarded += 1;
-        }
-        let blocks = deliveries.blocks[before..].iter();
-        let delivered: usize = blocks.map(|block| block.range.len()).sum();
-        self.sh.counters.bytes_delivered += delivered as u64;
+        let is_handled = self.dispatch(now, packet, deliveries).is_some();
+        let blocks = &deliveries.blocks[before..];
+        (self.sh.counters).count_packet(&packet, is_handled, blocks);
     }
 
     fn handle_timeout(&mut self, now: Instant) {

@@ -51,6 +51,23 @@ pub struct Header {
 }
 
 impl Header {
+    /// That of a packet with no block, of a transaction between `client` and `server`.
+    pub fn without_block(
+        kind: Kind,
+        transaction: u64,
+        (client, server): (EntityId, EntityId),
+    ) -> Header {
+        Header {
+            kind,
+            refused: false,
+            message_len: 0,
+            offset: 0,
+            transaction,
+            client,
+            server,
+        }
+    }
+
     /// The octets, with a checksum over them alone.
     pub fn emit(&self) -> [u8; HEADER_LEN] {
         let mut octets = [0; HEADER_LEN];

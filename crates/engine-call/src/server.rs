@@ -1,12 +1,11 @@
 //! A transaction as the called entity sees it.
 
-use crate::endpoint::Shared;
+use crate::endpoint::{Arrival, Shared};
 use crate::incoming::Incoming;
 use crate::pdu::{Header, Kind};
 use crate::transmission::Transmission;
 use engine::{
-    Deliveries, EntityId, Event, Instant, Note, Path, TransactionEnd, TransactionEvent,
-    TransactionId,
+    EntityId, Event, Instant, Note, Path, TransactionEnd, TransactionEvent, TransactionId,
 };
 
 /// What names a transaction to its server: where the caller is, its entity, and its number.
@@ -37,31 +36,17 @@ pub(crate) enum State {
 
 impl ServerCall {
     pub(crate) fn header(&self, kind: Kind) -> Header {
-        Header {
-            kind,
-            refused: false,
-            message_len: 0,
-            offset: 0,
-            transaction: self.key.2,
-            client: self.key.1,
-            server: self.server,
-        }
+        Header::without_block(kind, self.key.2, (self.key.1, self.server))
     }
 
     /// A block of the request came.
-    pub(crate) fn handle_request(
-        &mut self,
-        sh: &mut Shared,
-        now: Instant,
-        header: &Header,
-        block: std::ops::Range<usize>,
-        deliveries: &mut Deliveries,
-    ) {
+    pub(crate) fn handle_request(&mut self, sh: &mut Shared, packet: Arrival<'_>) {
+        let header = &packet.header;
         match &mut self.state {
             State::Receiving(request, until) => {
-                *until = now + sh.config.quarantine;
-                let block = request.take(header.message_len, header.offset, block);
-                deliveries.blocks.extend(block);
+                *until = packet.now + sh.config.quarantine;
+                let block = request.take(header.message_len, header.offset, packet.block);
+                packet.deliveries.blocks.extend(block);
                 if request.is_whole() {
                     let requested = TransactionEvent::Requested {
                         transaction: self.id,

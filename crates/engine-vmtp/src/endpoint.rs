@@ -280,15 +280,10 @@ impl Protocol for Vmtp {
 
     fn handle_packet(&mut self, now: Instant, packet: Received<'_>, deliveries: &mut Deliveries) {
         self.note_time(now);
-        self.sh.counters.packets_parsed += 1;
-        self.sh.counters.bytes_summed += packet.octets.len() as u64;
         let before = deliveries.blocks.len();
-        if self.dispatch(now, packet, deliveries).is_none() {
-            self.sh.counters.packets_discarded += 1;
-        }
-        let blocks = deliveries.blocks[before..].iter();
-        let delivered: usize = blocks.map(|block| block.range.len()).sum();
-        self.sh.counters.bytes_delivered += delivered as u64;
+        let is_handled = self.dispatch(now, packet, deliveries).is_some();
+        let blocks = &deliveries.blocks[before..];
+        (self.sh.counters).count_packet(&packet, is_handled, blocks);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -434,7 +429,7 @@ impl Transactions for Vmtp {
         self.note_time(now);
         match self.transactions.get(&transaction) {
             Some(Key::LocalServer(served)) => self.reply_local(*served, reply, note),
-            _ => self.begin_response(now, transaction, reply, note),
+            _ => self.begin_response(transaction, reply, note),
         }
     }
 
@@ -446,7 +441,7 @@ impl Transactions for Vmtp {
         request: (OutgoingMessage, u64),
     ) -> Result<(), CommandError> {
         self.note_time(now);
-        self.begin_forward(now, transaction, to, request)
+        self.begin_forward(transaction, to, request)
     }
 
     fn abandon(&mut self, now: Instant, transaction: TransactionId) {

@@ -339,14 +339,7 @@ impl Associations for Xtp3 {
         self.listening = accept;
     }
 
-    fn submit(
-        &mut self,
-        _now: Instant,
-        id: AssociationId,
-        end: u64,
-        flags: SendFlags,
-        _note: &Note,
-    ) {
+    fn submit(&mut self, _: Instant, id: AssociationId, end: u64, flags: SendFlags, _: &Note) {
         let Some(sending) = self.sending(id) else {
             return;
         };

@@ -1,39 +1,21 @@
 //! A boxed engine is an engine.
 
-use crate::forward;
 use crate::{
-    Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries,
-    EntityId, Event, Instant, Layout, Note, OutgoingMessage, Path, PathFault, Properties, Protocol,
-    Received, Router, SendFlags, Status, TransactionId, Transactions,
+    Address, Associations, CommandError, EntityId, Instant, Note, OutgoingMessage, Path, Protocol,
+    Router, TransactionId, Transactions,
 };
 
 impl<P: Protocol + ?Sized> Protocol for Box<P> {
-    forward! { (**self);
-        fn properties(&self) -> Properties;
-        fn handle_packet(&mut self, now: Instant, packet: Received<'_>, deliveries: &mut Deliveries);
-        fn handle_timeout(&mut self, now: Instant);
-        fn handle_path_error(&mut self, now: Instant, fault: PathFault<'_>);
-        fn poll_transmit(&mut self, now: Instant, batch: &mut Batch);
-        fn poll_event(&mut self) -> Option<Event>;
-        fn poll_timeout(&self) -> Option<Instant>;
-        fn counters(&self) -> Counters;
+    crate::forward_protocol! { self => (**self);
+        properties handle_packet handle_timeout handle_path_error poll_transmit
+        poll_event poll_timeout counters
     }
 }
 
 impl<P: Associations + ?Sized> Associations for Box<P> {
-    forward! { (**self);
-        fn layout(&self, id: Option<AssociationId>) -> Layout;
-        fn connect(&mut self, now: Instant, to: &[Address]) -> Result<AssociationId, CommandError>;
-        fn listen(&mut self, accept: bool);
-        fn submit(&mut self, now: Instant, id: AssociationId, end: u64, flags: SendFlags, note: &Note);
-        fn submit_all(&mut self, now: Instant, id: AssociationId, ends: &[u64]);
-        fn consume(&mut self, now: Instant, id: AssociationId, bytes: u64);
-        fn close(&mut self, now: Instant, id: AssociationId, how: Close);
-        fn status(&self, id: AssociationId) -> Status;
-        fn receive_window(&self) -> u64;
-        fn set_receive_full(&mut self, id: AssociationId, is_full: bool);
-        fn set_path_mtu(&mut self, now: Instant, id: AssociationId, octets: usize);
-        fn sort_by_priority(&self, ids: &mut [AssociationId]);
+    crate::forward_associations! { self => (**self);
+        layout connect listen submit submit_all consume close status receive_window
+        set_receive_full set_path_mtu sort_by_priority
     }
 }
 
@@ -48,7 +30,7 @@ impl<P: Router + ?Sized> Router for Box<P> {
 }
 
 impl<P: Transactions + ?Sized> Transactions for Box<P> {
-    forward! { (**self);
+    crate::forward! { (**self);
         fn message_max(&self) -> u64;
         fn has_packets(&self) -> bool;
         fn create_entity(&mut self, entity: EntityId) -> Result<(), CommandError>;

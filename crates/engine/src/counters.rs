@@ -1,5 +1,7 @@
 //! Counts of an engine's work.
 
+use crate::{Block, Received};
+
 /// Work done by an engine since it was made.
 ///
 /// The counts are part of the contract: a profile divides by them, and the simulator derives
@@ -26,6 +28,18 @@ pub struct Counters {
     pub retransmissions: u64,
     /// Timers armed or re-armed.
     pub timers_set: u64,
+}
+
+impl Counters {
+    /// A packet whose checksum covers all of it was handled or discarded; `blocks` are delivered of it.
+    #[inline]
+    pub fn count_packet(&mut self, packet: &Received<'_>, is_handled: bool, blocks: &[Block]) {
+        self.packets_parsed += 1;
+        self.bytes_summed += packet.octets.len() as u64;
+        self.packets_discarded += u64::from(!is_handled);
+        let delivered: usize = blocks.iter().map(|block| block.range.len()).sum();
+        self.bytes_delivered += delivered as u64;
+    }
 }
 
 impl core::ops::Add for Counters {

@@ -18,7 +18,7 @@
 //! * [`secret`], [`keyed`] - what an engine knows and a peer must not guess, and numbers that follow
 //!   from it.
 //! * [`time`], [`timer`], [`few_map`], [`ranges`], [`SplitMix64`], [`counters`] - the small parts every protocol needs.
-//! * [`forward!`] - methods that a wrapper forwards to what it wraps.
+//! * [`forward!`], [`forward_protocol!`], [`forward_associations!`] - methods that a wrapper forwards to what it wraps.
 //! * [`test_kit`] - what tests and fuzzers do without a host: take packets from an engine, and give it one.
 //! * `sys/` - instructions of the processor for checksums; the crate's only unsafe code.
 //!

@@ -5,6 +5,17 @@ mod synthetic;
 use synthetic::run;
 use synthetic::setting::resummarise;
 
+/// What a run has been changed to is its summary too.
+fn summarise(run: &mut results::RunData) {
+    run.summary = Some(stats::summarise(
+        &run.plan,
+        &run.trials,
+        results::RunStatus::Complete,
+        "",
+        1.0,
+    ));
+}
+
 #[test]
 fn table_per_workload_then_verdicts() {
     let text = report::table(&run(), false, 100, &[]);
@@ -107,13 +118,7 @@ fn every_sentence_counts_the_same_trials() {
     let mut pilots: Vec<results::Trial> = run.trials[..14].to_vec();
     pilots.iter_mut().for_each(|trial| trial.block = 0);
     run.trials.splice(0..0, pilots);
-    run.summary = Some(stats::summarise(
-        &run.plan,
-        &run.trials,
-        results::RunStatus::Complete,
-        "",
-        1.0,
-    ));
+    summarise(&mut run);
     let text = report::table(&run, false, 1000, &[]);
     // 7 contestants, 6 cells, 5 blocks; two of the trials are not valid.
     assert!(
@@ -149,13 +154,7 @@ fn contestant_without_result_keeps_row_and_reason() {
         "unavailable.raw-ether".into(),
         "needs root; run as root".into(),
     );
-    run.summary = Some(stats::summarise(
-        &run.plan,
-        &run.trials,
-        results::RunStatus::Complete,
-        "",
-        1.0,
-    ));
+    summarise(&mut run);
     let text = report::table(&run, false, 100, &[]);
     let rows = text
         .lines()
@@ -221,13 +220,7 @@ fn loads_in_percent_show_the_verdict_on_the_peak_and_no_other_ratio() {
     };
     // Shares of different capacities: medians of the two have no ratio.
     assert_eq!(ratios(&run), 0);
-    run.summary = Some(stats::summarise(
-        &run.plan,
-        &run.trials,
-        results::RunStatus::Complete,
-        "",
-        1.0,
-    ));
+    summarise(&mut run);
     let text = report::table(&run, false, 100, &[]);
     let udp = text
         .lines()

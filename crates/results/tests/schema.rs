@@ -1,13 +1,14 @@
 //! The program's output matches the schemas in `docs/schema/`, and broken files do not.
 
+mod plain;
 #[path = "../../../fuzz/src/text.rs"]
 mod text;
 
 use boon::{Compiler, SchemaIndex, Schemas};
 use results::{
-    BlockPlan, Cell, CellSummary, Cpu, Crossover, Estimate, Fact, Finding, Fit, FitPiece,
-    Histogram, Ledger, Machine, Plan, RunData, RunFolder, RunStatus, SCHEMA_VERSION, Series,
-    Severity, Status, Summary, Trial, Verdict, VerdictKind, new_histogram,
+    Cell, CellSummary, Cpu, Crossover, Estimate, Fact, Finding, Fit, FitPiece, Histogram, Ledger,
+    Machine, Plan, RunData, RunFolder, RunStatus, SCHEMA_VERSION, Series, Severity, Status,
+    Summary, Trial, Verdict, VerdictKind, new_histogram,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -224,24 +225,12 @@ fn machine() -> Machine {
 
 fn plan() -> Plan {
     Plan {
-        version: SCHEMA_VERSION,
-        command: vec!["towpath".into(), "race".into()],
         seed: 7,
-        transports: vec!["tcp".into(), "udp".into()],
-        baseline: "tcp".into(),
-        control: true,
         workloads: vec!["delay".into()],
         sizes: vec![64, 1024],
-        blocks: BlockPlan {
-            min: 5,
-            max: 20,
-            looks: vec![5, 10, 20],
-        },
-        alpha: 0.05,
-        equal_within: 0.03,
-        time_s: 60.0,
         trial_s: 0.5,
         options: [("circuits".to_owned(), "2".to_owned())].into(),
+        ..plain::plan(&["tcp", "udp"])
     }
 }
 

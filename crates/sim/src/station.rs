@@ -39,12 +39,7 @@ impl Station {
 
 impl MemoryMedium for Station {
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            packet_max: self.packet_max,
-            segments_max: 1,
-            batch_bytes_max: self.packet_max,
-            receive_len: self.packet_max,
-        }
+        Capabilities::one_packet(self.packet_max)
     }
 
     fn send(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {

@@ -36,6 +36,22 @@ struct RunningLink {
 }
 
 impl Testbed {
+    /// As [`Testbed::up`], for tests: None, with a line that begins with SKIPPED, where this user may make no hosts.
+    ///
+    /// # Panics
+    ///
+    /// With any other error.
+    pub fn up_or_skip(plan: &TestbedPlan) -> Option<Testbed> {
+        match Testbed::up(plan) {
+            Ok(testbed) => Some(testbed),
+            Err(error @ (TestbedError::Privilege(_) | TestbedError::Tap(_))) => {
+                eprintln!("SKIPPED: {error}");
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
     /// Creates the hosts and the links of `plan`.
     ///
     /// # Errors

@@ -255,7 +255,7 @@ pub(crate) fn connect_agent(
         ));
     };
     let keys = KeyFolder::default_location().map_err(CliError::failed)?;
-    let session = Session::connect_excluding(others, target, &keys, ipv6, stop, &mut waiting);
+    let session = Session::connect(others, target, &keys, ipv6, stop, &mut waiting);
     session.map(Arc::new).map_err(CliError::failed)
 }
 

@@ -89,11 +89,9 @@ fn associations(count: usize, seconds: f64, sender: &str, receiver: &str) -> Out
     let mut watch = endpoint.watch()?;
     let ids: Vec<_> = circuits.iter().map(Circuit::id).collect();
     let end = Instant::now() + WARM_UP + Duration::from_secs_f64(seconds);
-    keep_full(&ids, &mut watch, end, |at| {
+    keep_full(&ids, &mut watch, (end, peer), |at| {
         circuits[at].try_send(&[7; LONG])
-    })?;
-    println!("{}", peer.end()?);
-    std::process::exit(0);
+    })
 }
 
 /// Receives on `count` associations until its input ends; prints Mbit/s received once they have run for [`WARM_UP`].

@@ -136,6 +136,12 @@ fn call(bytes: usize, seconds: f64, client: &str, server: &str) -> Outcome<()> {
     Ok(())
 }
 
+/// Calls of one kind.
+struct Calls {
+    server: EntityId,
+    request: Arc<[u8]>,
+}
+
 /// Calls a second of so many callers with requests of so many bytes, to a server that is started by a word.
 fn rate(
     how: &str,
@@ -149,9 +155,13 @@ fn rate(
     let clients: Result<Vec<Client>, _> = (0..callers).map(|_| endpoint.create_client()).collect();
     let clients = clients?;
     let span = Duration::from_secs_f64(seconds);
+    let calls = Calls {
+        server: process.entity,
+        request: vec![7; bytes].into(),
+    };
     let run = |span: Duration| match how {
-        "tasks" => call_in_turn(&clients, process.entity, bytes, span),
-        "threads" => call_in_threads(&clients, process.entity, bytes, span),
+        "tasks" => call_in_turn(&clients, &calls, span),
+        "threads" => call_in_threads(&clients, &calls, span),
         _ => Err("tasks or threads".into()),
     };
     // Warm-up: the server learns the clients.
@@ -164,43 +174,32 @@ fn rate(
 }
 
 /// All clients in this thread, in turn.
-fn call_in_turn(
-    clients: &[Client],
-    server: EntityId,
-    bytes: usize,
-    span: Duration,
-) -> Outcome<u64> {
-    let request: Arc<[u8]> = vec![7; bytes].into();
-    let begin = |client: &Client| client.begin(server, Arc::clone(&request), &Note::default());
-    let mut calls: Vec<_> = clients.iter().map(begin).collect();
+fn call_in_turn(clients: &[Client], calls: &Calls, span: Duration) -> Outcome<u64> {
+    let begin =
+        |client: &Client| client.begin(calls.server, Arc::clone(&calls.request), &Note::default());
+    let mut begun: Vec<_> = clients.iter().map(begin).collect();
     let end = Instant::now() + span;
     let mut answered = 0;
     while Instant::now() < end {
-        for (client, call) in clients.iter().zip(&mut calls) {
+        for (client, call) in clients.iter().zip(&mut begun) {
             client.take(call, LIMIT).ok_or("a call took too long")??;
             *call = begin(client);
             answered += 1;
         }
     }
-    for (client, call) in clients.iter().zip(&calls) {
+    for (client, call) in clients.iter().zip(&begun) {
         client.take(call, LIMIT).ok_or("a call took too long")??;
         answered += 1;
     }
     Ok(answered)
 }
 
-fn call_in_threads(
-    clients: &[Client],
-    server: EntityId,
-    bytes: usize,
-    span: Duration,
-) -> Outcome<u64> {
-    let request: Arc<[u8]> = vec![7; bytes].into();
+fn call_in_threads(clients: &[Client], calls: &Calls, span: Duration) -> Outcome<u64> {
     let answered = AtomicU64::new(0);
     let end = Instant::now() + span;
     let work = |client: &Client| -> io::Result<()> {
         while Instant::now() < end {
-            client.call(server, Arc::clone(&request), LIMIT)?;
+            client.call(calls.server, Arc::clone(&calls.request), LIMIT)?;
             answered.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())

@@ -255,11 +255,9 @@ fn send_on_many(count: usize, seconds: f64, sender: &str, receiver: &str) -> Out
     let mut watch = endpoint.watch()?;
     let ids: Vec<_> = circuits.iter().map(Circuit::id).collect();
     let end = Instant::now() + Duration::from_secs_f64(seconds);
-    keep_full(&ids, &mut watch, end, |at| {
+    keep_full(&ids, &mut watch, (end, peer), |at| {
         circuits[at].try_send(&[7; LONG])
-    })?;
-    println!("{}", peer.end()?);
-    std::process::exit(0);
+    })
 }
 
 /// Receives on `count` circuits until its input ends; prints MB/s received.

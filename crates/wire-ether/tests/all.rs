@@ -3,7 +3,7 @@
 use engine::Address;
 use std::io::{ErrorKind, IoSlice};
 use std::time::{Duration, Instant};
-use testbed::{INTERFACE, Testbed, TestbedError, TestbedPlan};
+use testbed::{INTERFACE, Testbed, TestbedPlan};
 use wire::Wire;
 use wire_ether::{Encapsulation, EtherWire, EtherWireConfig, Interface};
 
@@ -28,14 +28,7 @@ fn packet_len(packet: &[u8]) -> Option<usize> {
 /// Two hosts and a wire in each; prints SKIPPED and returns None where this user may not make them.
 fn wires(settings: EtherWireConfig, links: &str) -> Option<(Testbed, [EtherWire; 2])> {
     let plan = TestbedPlan::pair(links.parse().expect("a link"), 1);
-    let testbed = match Testbed::up(&plan) {
-        Ok(testbed) => testbed,
-        Err(error @ (TestbedError::Privilege(_) | TestbedError::Tap(_))) => {
-            eprintln!("SKIPPED: {error}");
-            return None;
-        }
-        Err(error) => panic!("{error}"),
-    };
+    let testbed = Testbed::up_or_skip(&plan)?;
     let wires = [0, 1].map(|at| {
         let made = testbed.hosts()[at].run(move || {
             let interface = Interface::find(INTERFACE)?;

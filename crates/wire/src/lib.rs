@@ -6,7 +6,8 @@
 //! what a wire can do; a wire without segmentation gets shorter batches.
 //!
 //! Neither trait has default bodies: a wire around another wire must forward every method, or not
-//! compile.
+//! compile. [`forward!`] forwards them by their names, and [`lacks!`] says
+//! what a wire has not.
 //!
 //! * [`observed`] - a wire around another that shows its packets: to a log ([`mod@trace`]) or a capture.
 //! * [`Many`] - several wires as one, each a local address.
@@ -21,6 +22,7 @@ mod boxed;
 pub mod busy_poll;
 pub mod discard;
 pub mod error;
+mod forward;
 pub mod many;
 pub mod memory;
 pub mod observed;
@@ -50,6 +52,16 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
+    /// Of a wire that sends and receives one packet a call, of up to `packet_max` octets.
+    pub const fn one_packet(packet_max: usize) -> Capabilities {
+        Capabilities {
+            packet_max,
+            segments_max: 1,
+            batch_bytes_max: packet_max,
+            receive_len: packet_max,
+        }
+    }
+
     /// Packets of `packet_len` octets that one call may carry, at least 1.
     pub fn segments(&self, packet_len: usize) -> usize {
         let by_bytes = self.batch_bytes_max / packet_len.max(1);

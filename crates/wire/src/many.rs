@@ -1,6 +1,6 @@
 //! Wires side by side: one local address each.
 
-use crate::{Arrival, Capabilities, PathReport, Receiver, Taken, Wire, path_error};
+use crate::{Arrival, Capabilities, PathReport, Wire, path_error};
 use engine::{Address, Fragmentation, LocalAddress, PacketLen, Path};
 use rustix::event::epoll;
 use std::io::{self, IoSlice};
@@ -17,7 +17,7 @@ const ROW_MAX: u32 = 16;
 /// which one carries its packets. A wire that ends takes its paths with it; the others go on. Wires may
 /// join and leave later ([`Many::put`], [`Many::remove`]).
 ///
-/// It has no [`Receiver`]: no system call receives from several sockets.
+/// It has no [`crate::Receiver`]: no system call receives from several sockets.
 #[derive(Debug)]
 pub struct Many<W> {
     members: Vec<Member<W>>,
@@ -289,16 +289,6 @@ impl<W: Wire> Wire for Many<W> {
         })
     }
 
-    fn send_by_reference(
-        &mut self,
-        path: Path,
-        slices: &[IoSlice<'_>],
-        segment_size: usize,
-    ) -> io::Result<Taken> {
-        self.send(path, slices, segment_size)
-            .map(|()| Taken::Copied)
-    }
-
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
         let count = self.members.len();
         let first = match self.in_row {
@@ -409,7 +399,5 @@ impl<W: Wire> Wire for Many<W> {
         left.into_iter().collect()
     }
 
-    fn receiver(&self) -> Option<Box<dyn Receiver>> {
-        None
-    }
+    crate::lacks! { references receiver }
 }

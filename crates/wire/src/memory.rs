@@ -1,7 +1,7 @@
 //! Wires in memory: without a kernel there are no descriptors, no groups and no reports of paths.
 
-use crate::{Arrival, Capabilities, PathReport, Receiver, Taken, Wire, no_multicast};
-use engine::{Address, Ecn, Fragmentation, PacketLen, Path};
+use crate::{Arrival, Capabilities, PathReport, Wire};
+use engine::{Ecn, Fragmentation, PacketLen, Path};
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 
@@ -32,16 +32,6 @@ impl<M: MemoryMedium> Wire for MemoryWire<M> {
 
     fn send(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
         self.0.send(path, slices, segment_size)
-    }
-
-    fn send_by_reference(
-        &mut self,
-        path: Path,
-        slices: &[IoSlice<'_>],
-        segment_size: usize,
-    ) -> io::Result<Taken> {
-        self.send(path, slices, segment_size)
-            .map(|()| Taken::Copied)
     }
 
     /// What is longer than the buffer is cut off.
@@ -79,23 +69,5 @@ impl<M: MemoryMedium> Wire for MemoryWire<M> {
         None
     }
 
-    fn has_buffered(&self) -> bool {
-        false
-    }
-
-    fn may_wait(&mut self) -> bool {
-        true
-    }
-
-    fn join(&mut self, group: Address) -> io::Result<()> {
-        Err(no_multicast(group))
-    }
-
-    fn leave(&mut self, group: Address) -> io::Result<()> {
-        Err(no_multicast(group))
-    }
-
-    fn receiver(&self) -> Option<Box<dyn Receiver>> {
-        None
-    }
+    crate::lacks! { references groups buffer receiver }
 }

@@ -1,10 +1,9 @@
 //! A wire around another that shows its packets to an observer: a trace, a capture file.
 
 use crate::discard::{DiscardMeter, Discarding};
-use crate::{Arrival, Capabilities, PathReport, Receiver, Taken, Wire};
-use engine::{Address, Fragmentation, PacketLen, Path};
+use crate::{Arrival, Receiver, Taken, Wire};
+use engine::Path;
 use std::io::{self, IoSlice};
-use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -206,18 +205,9 @@ impl<W: Wire, O: PacketObserver> Wire for Observed<W, O> {
         }))
     }
 
-    engine::forward! { self.wire;
-        fn capabilities(&self) -> Capabilities;
-        fn poll_path_error(&mut self) -> Option<PathReport>;
-        fn set_fragmentation(&mut self, fragmentation: Fragmentation);
-        fn path_mtu(&mut self, path: Path) -> usize;
-        fn unanswerable(&self) -> u64;
-        fn set_packet_len(&mut self, packet_len: PacketLen);
-        fn descriptor(&self) -> Option<BorrowedFd<'_>>;
-        fn has_buffered(&self) -> bool;
-        fn may_wait(&mut self) -> bool;
-        fn join(&mut self, group: Address) -> io::Result<()>;
-        fn leave(&mut self, group: Address) -> io::Result<()>;
+    crate::forward! { self => self.wire;
+        capabilities poll_path_error set_fragmentation path_mtu unanswerable set_packet_len
+        descriptor has_buffered may_wait join leave
     }
 }
 

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixDatagram;
-use wire::{Arrival, Capabilities, Many, PathReport, Receiver, Wire};
+use wire::{Arrival, Capabilities, Many, PathReport, Wire};
 
 const PEER: Address = Address::Station(9);
 
@@ -26,28 +26,13 @@ impl PairWire {
 
 impl Wire for PairWire {
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            packet_max: self.packet_max,
-            segments_max: 1,
-            batch_bytes_max: self.packet_max,
-            receive_len: self.packet_max,
-        }
+        Capabilities::one_packet(self.packet_max)
     }
 
     fn send(&mut self, path: Path, slices: &[IoSlice<'_>], _: usize) -> io::Result<()> {
         assert_eq!(path, Path::to(PEER), "a member has one local address");
         self.check()?;
         self.socket.send(&slices[0]).map(|_| ())
-    }
-
-    fn send_by_reference(
-        &mut self,
-        path: Path,
-        slices: &[IoSlice<'_>],
-        segment_size: usize,
-    ) -> io::Result<wire::Taken> {
-        self.send(path, slices, segment_size)
-            .map(|()| wire::Taken::Copied)
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
@@ -81,25 +66,7 @@ impl Wire for PairWire {
         Some(self.socket.as_fd())
     }
 
-    fn has_buffered(&self) -> bool {
-        false
-    }
-
-    fn may_wait(&mut self) -> bool {
-        true
-    }
-
-    fn join(&mut self, group: Address) -> io::Result<()> {
-        Err(wire::no_multicast(group))
-    }
-
-    fn leave(&mut self, group: Address) -> io::Result<()> {
-        Err(wire::no_multicast(group))
-    }
-
-    fn receiver(&self) -> Option<Box<dyn Receiver>> {
-        None
-    }
+    wire::lacks! { references groups buffer receiver }
 }
 
 /// A wire for packets of up to `packet_max` octets, and its other end.

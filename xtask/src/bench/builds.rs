@@ -14,7 +14,6 @@ use super::interleave::{self, InterleavedRace};
 use super::trial_runner::{TrialRequest, TrialRunner};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::time::Instant;
 
 /// Pairs of a line at least: with fewer than 6 the extremes are no 95 % interval.
 const PAIRS_MIN: usize = 9;
@@ -414,18 +413,7 @@ fn in_order(
 
 /// Seconds for a scenario.
 fn simulate(build: &Build, file: &Path) -> Result<f64, String> {
-    let began = Instant::now();
-    let status = Command::new(build.runner.program())
-        .args(["sim", "run"])
-        .arg(file)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .map_err(|error| error.to_string())?;
-    match status.success() {
-        true => Ok(began.elapsed().as_secs_f64()),
-        false => Err(format!("{} fails", file.display())),
-    }
+    build.runner.seconds_of(&["sim", "run"], file)
 }
 
 /// Names that the example has had.

@@ -7,6 +7,7 @@
 
 use super::bar::{Bar, BenchTarget};
 use super::peers::require_program;
+use super::suite::Suite;
 use super::trial_runner::{TrialRequest, TrialRunner};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -31,33 +32,18 @@ const NAMESPACES: [&str; 2] = ["px_a", "px_b"];
 
 /// Runs the benchmark; `arguments` may select bars by prefix.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
-    let mut ours = match TrialRunner::build(root) {
-        Ok(ours) => ours,
-        Err(error) => return crate::fail(&error),
-    };
-    let wanted =
-        |name: &str| arguments.is_empty() || arguments.iter().any(|start| name.starts_with(start));
-    let mut bars = Vec::new();
-    for (name, link, relay, (floor, goal)) in [
-        ("link-frames", "true", &["-2"][..], (0.6, 0.8)),
-        ("link-super", "super", &["-2", "-o"], (0.7, 0.9)),
-    ] {
-        if wanted(name) {
+    Suite::run(root, arguments, |suite| {
+        for (name, link, relay, (floor, goal)) in [
+            ("link-frames", "true", &["-2"][..], (0.6, 0.8)),
+            ("link-super", "super", &["-2", "-o"], (0.7, 0.9)),
+        ] {
             let target = BenchTarget::at_least(floor, goal);
-            bars.push(against_relay(&ours, name, (link, relay), target));
+            suite.bar(name, |ours| {
+                against_relay(ours, name, (link, relay), target)
+            });
         }
-    }
-    if wanted("link-rtt") {
-        bars.push(added_round_trip(&mut ours));
-    }
-    for bar in &bars {
-        println!("{}", bar.line());
-    }
-    if bars.iter().all(Bar::is_above_floor) {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+        suite.bar("link-rtt", added_round_trip);
+    })
 }
 
 /// Throughput over our link relative to the relay.

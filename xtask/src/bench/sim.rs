@@ -11,7 +11,7 @@ use super::trial_runner::TrialRunner;
 use scenarios as text;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 /// Measurements of each value; the median is used.
@@ -118,18 +118,8 @@ impl SimBench {
     /// Seconds of a sweep over eight seeds.
     fn sweep_s(&self, text: &str, jobs: &str) -> Result<f64, String> {
         let path = self.write(text)?;
-        let began = Instant::now();
-        let status = Command::new(self.ours.program())
-            .args(["sim", "sweep", "--seeds", "1..8", "--jobs", jobs])
-            .arg(path)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .map_err(|error| error.to_string())?;
-        match status.success() {
-            true => Ok(began.elapsed().as_secs_f64()),
-            false => Err("the sweep fails".to_owned()),
-        }
+        let words = ["sim", "sweep", "--seeds", "1..8", "--jobs", jobs];
+        self.ours.seconds_of(&words, &path)
     }
 }
 

@@ -75,6 +75,22 @@ impl TrialRunner {
         }
     }
 
+    /// Seconds that the program takes with `words` and a file.
+    pub fn seconds_of(&self, words: &[&str], file: &Path) -> Result<f64, String> {
+        let began = Instant::now();
+        let status = Command::new(&self.program)
+            .args(words)
+            .arg(file)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .map_err(|error| error.to_string())?;
+        match status.success() {
+            true => Ok(began.elapsed().as_secs_f64()),
+            false => Err(format!("{words:?} fails with {}", file.display())),
+        }
+    }
+
     /// The program.
     pub fn program(&self) -> &Path {
         &self.program

@@ -200,7 +200,14 @@ pub fn connect(
     target: &AgentAddress,
     keys: &KeyFolder,
 ) -> Result<Session, agent_client::SessionError> {
-    Session::connect(target, keys, false, &AtomicBool::new(false), &mut |_| {})
+    Session::connect(
+        &[],
+        target,
+        keys,
+        false,
+        &AtomicBool::new(false),
+        &mut |_| {},
+    )
 }
 
 /// A client that can send anything.

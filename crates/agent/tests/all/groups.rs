@@ -12,7 +12,7 @@ use measure::RaceSpec;
 use measure::spec::{FanOut, FanOutChoice};
 use results::{Machine, RunData};
 use std::sync::Arc;
-use testbed::{HostPlan, LinkEnds, LinkPlan, Testbed, TestbedError, TestbedPlan};
+use testbed::{HostPlan, LinkEnds, LinkPlan, Testbed, TestbedPlan};
 
 /// A sender at one end of a link and two receivers at the other; None, with a SKIPPED line, without privileges.
 fn star() -> Option<Testbed> {
@@ -22,14 +22,7 @@ fn star() -> Option<Testbed> {
         ends: LinkEnds::Star,
         ..TestbedPlan::pair(link, 1)
     };
-    match Testbed::up(&plan) {
-        Ok(testbed) => Some(testbed),
-        Err(error @ (TestbedError::Privilege(_) | TestbedError::Tap(_))) => {
-            eprintln!("SKIPPED: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    Testbed::up_or_skip(&plan)
 }
 
 #[test]

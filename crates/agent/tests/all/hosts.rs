@@ -14,7 +14,7 @@ use measure::RaceSpec;
 use results::{Machine, RunData, Status};
 use std::net::IpAddr;
 use std::sync::Arc;
-use testbed::{Host, HostPlan, LinkPlan, Testbed, TestbedError, TestbedPlan};
+use testbed::{Host, HostPlan, LinkPlan, Testbed, TestbedPlan};
 
 /// Transports that cross a network.
 pub const TRANSPORTS: [&str; 28] = [
@@ -75,14 +75,7 @@ pub fn hosts(link: &str, count: usize) -> Option<Testbed> {
         ipv6: true,
         ..TestbedPlan::pair(link, 1)
     };
-    match Testbed::up(&plan) {
-        Ok(testbed) => Some(testbed),
-        Err(error @ (TestbedError::Privilege(_) | TestbedError::Tap(_))) => {
-            eprintln!("SKIPPED: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    Testbed::up_or_skip(&plan)
 }
 
 /// An agent on a host, and its workers.

@@ -152,7 +152,7 @@ fn queued_client_can_leave() {
     let third = std::thread::spawn(move || {
         let mut waiting = |ahead: u32| seen.store(ahead, Ordering::Relaxed);
         let keys = Scratch::new().keys("none");
-        Session::connect(&target, &keys, false, &theirs, &mut waiting).map(drop)
+        Session::connect(&[], &target, &keys, false, &theirs, &mut waiting).map(drop)
     });
     await_condition("it sees its place", || ahead.load(Ordering::Relaxed) == 2);
     stop.store(true, Ordering::Relaxed);

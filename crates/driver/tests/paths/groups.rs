@@ -1,16 +1,14 @@
 //! Groups joined and left while hosts run.
 
 use crate::postman::Postman;
+use crate::{LIMIT, until};
 use driver::{Endpoint, RouterHost};
 use engine::{Address, Path};
 use engine_bare::{Bare, BareConfig};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wire_udp::UdpWire;
-
-/// Longest wait of any test.
-const LIMIT: Duration = Duration::from_secs(10);
 
 fn loopback() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
@@ -23,17 +21,6 @@ fn sender(group: [u8; 4]) -> (UdpSocket, SocketAddr) {
     wire_udp::multicast::set_interface(std::os::fd::AsFd::as_fd(&sender), loopback().ip())
         .expect("the loopback carries groups");
     (sender, SocketAddr::from((group, port)))
-}
-
-fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + LIMIT;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < end, "it does not come");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 #[test]
@@ -74,6 +61,17 @@ fn running_host_joins_and_leaves() {
     assert!(received.iter().all(|(path, ..)| *path == Path::to(from)));
 }
 
+/// A peer asks a group for an association that it calls `token`.
+fn send_open(sender: &UdpSocket, group: SocketAddr, token: u64) {
+    let open = engine_bare::pdu::BareHeader {
+        packet_type: engine_bare::pdu::PacketType::Open,
+        receiver_id: 0,
+        position: token,
+        acknowledged: 0,
+    };
+    sender.send_to(&open.emit(), group).expect("sent");
+}
+
 /// Packets for the group wake a user who was waiting on the unicast socket before it was joined.
 #[test]
 fn group_joined_during_a_wait_reaches_the_waiting_user() {
@@ -90,13 +88,7 @@ fn group_joined_during_a_wait_reaches_the_waiting_user() {
     endpoint
         .join(Address::Socket(group))
         .expect("it carries groups");
-    let open = engine_bare::pdu::BareHeader {
-        packet_type: engine_bare::pdu::PacketType::Open,
-        receiver_id: 0,
-        position: 77,
-        acknowledged: 0,
-    };
-    sender.send_to(&open.emit(), group).expect("sent");
+    send_open(&sender, group, 77);
     let peer = waiter
         .join()
         .expect("no panic")
@@ -116,13 +108,7 @@ fn watch_made_before_the_first_group_reports_it() {
     endpoint
         .join(Address::Socket(group))
         .expect("it carries groups");
-    let open = engine_bare::pdu::BareHeader {
-        packet_type: engine_bare::pdu::PacketType::Open,
-        receiver_id: 0,
-        position: 78,
-        acknowledged: 0,
-    };
-    sender.send_to(&open.emit(), group).expect("sent");
+    send_open(&sender, group, 78);
     until(|| {
         let limit = watch
             .prepare_wait()

@@ -1,17 +1,14 @@
 //! Several local addresses: wires joined to one.
 
 use crate::postman::Postman;
+use crate::until;
 use driver::RouterHost;
 use engine::{Address, LocalAddress, Path, PathError};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
-use std::time::{Duration, Instant};
 use wire::{Many, Wire};
 use wire_udp::UdpWire;
-
-/// Longest wait of any test.
-const LIMIT: Duration = Duration::from_secs(10);
 
 fn at(last: u8) -> SocketAddr {
     SocketAddr::from(([127, 8, 30, last], 0))
@@ -37,17 +34,6 @@ fn host(addresses: [u8; 2]) -> (RouterHost<Postman, Many<UdpWire>>, [SocketAddr;
     let many = Many::new(wires.into()).expect("two wires");
     let host = RouterHost::new(Postman::default(), many).expect("a thread");
     (host, own)
-}
-
-fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + LIMIT;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < end, "it does not come");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 #[test]

@@ -2,11 +2,7 @@
 
 use crate::postman::Postman;
 use driver::{Endpoint, RouterHost, TransactionEndpoint};
-use engine::{
-    Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries,
-    EntityId, Event, Instant, Layout, Note, PathFault, Properties, Protocol, Received, SendFlags,
-    Status,
-};
+use engine::{Address, Associations, Deliveries, EntityId, Instant, Protocol, Received};
 use engine_bare::{Bare, BareConfig};
 use engine_vmtp::{Vmtp, VmtpConfig};
 use std::io;
@@ -35,31 +31,15 @@ impl Protocol for Fused {
         self.inner.handle_packet(now, packet, deliveries);
     }
 
-    engine::forward! { self.inner;
-        fn properties(&self) -> Properties;
-        fn handle_timeout(&mut self, now: Instant);
-        fn handle_path_error(&mut self, now: Instant, fault: PathFault<'_>);
-        fn poll_transmit(&mut self, now: Instant, batch: &mut Batch);
-        fn poll_event(&mut self) -> Option<Event>;
-        fn poll_timeout(&self) -> Option<Instant>;
-        fn counters(&self) -> Counters;
+    engine::forward_protocol! { self => self.inner;
+        properties handle_timeout handle_path_error poll_transmit poll_event poll_timeout counters
     }
 }
 
 impl Associations for Fused {
-    engine::forward! { self.inner;
-        fn layout(&self, id: Option<AssociationId>) -> Layout;
-        fn connect(&mut self, now: Instant, to: &[Address]) -> Result<AssociationId, CommandError>;
-        fn listen(&mut self, accept: bool);
-        fn submit(&mut self, now: Instant, id: AssociationId, end: u64, flags: SendFlags, note: &Note);
-        fn submit_all(&mut self, now: Instant, id: AssociationId, ends: &[u64]);
-        fn consume(&mut self, now: Instant, id: AssociationId, bytes: u64);
-        fn close(&mut self, now: Instant, id: AssociationId, how: Close);
-        fn status(&self, id: AssociationId) -> Status;
-        fn receive_window(&self) -> u64;
-        fn set_receive_full(&mut self, id: AssociationId, is_full: bool);
-        fn set_path_mtu(&mut self, now: Instant, id: AssociationId, octets: usize);
-        fn sort_by_priority(&self, ids: &mut [AssociationId]);
+    engine::forward_associations! { self => self.inner;
+        layout connect listen submit submit_all consume close status receive_window
+        set_receive_full set_path_mtu sort_by_priority
     }
 }
 

@@ -91,9 +91,7 @@ impl Reassembler5 {
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Instant, counters: &mut CellCounters) {
-        while self.partials.take_expired(now).is_some() {
-            counters.mri_timeouts += 1;
-        }
+        counters.mri_timeouts += self.partials.expire(now);
     }
 
     /// Packets under way.

@@ -2,10 +2,14 @@
 //! virtual time.
 
 mod damage;
+#[path = "../../../../fuzz/src/drawn.rs"]
+mod drawn;
 mod fuzz;
 mod repair;
 mod round_trips;
 mod under_engines;
+#[path = "../../../layer-halves/tests/all/users.rs"]
+mod users;
 mod vectors;
 
 use engine::{Address, Frames, Instant, Layer, Path, Received, SplitMix64};

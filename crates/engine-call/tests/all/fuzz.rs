@@ -4,36 +4,19 @@
 #[path = "../../../../fuzz/src/call.rs"]
 mod targets;
 
-use engine::test_kit::Reached;
+use crate::drawn::{assert_scripts_reach, seeds};
 use engine::{EntityId, SplitMix64};
 use engine_call::pdu::{Header, Kind};
 
-fn rounds() -> u64 {
-    let wanted = std::env::var("TOWPATH_SEEDS").ok();
-    wanted.and_then(|text| text.parse().ok()).unwrap_or(5000)
-}
-
 #[test]
 fn drawn_scripts_keep_what_a_host_relies_on() {
-    let mut total = Reached::default();
-    for round in 0..rounds() {
-        let mut random = SplitMix64::new(round);
-        let len = random.below(2000);
-        let octets: Vec<u8> = (0..len).map(|_| random.next_u64() as u8).collect();
-        total += targets::script(&octets);
-    }
-    println!("{total:?}");
-    let enough = rounds();
-    assert!(
-        total.requests > enough && total.replies > enough / 2 && total.packets > 10 * enough,
-        "the scripts reach little: {total:?}"
-    );
+    assert_scripts_reach(5000, targets::script);
 }
 
 #[test]
 fn changed_packets_are_parsed_as_they_are_written_or_not_at_all() {
-    for round in 0..rounds() {
-        let mut random = SplitMix64::new(round);
+    for seed in seeds(5000) {
+        let mut random = SplitMix64::new(seed);
         let header = Header {
             kind: [Kind::Request, Kind::Reply, Kind::Ack][random.below(3) as usize],
             refused: random.below(2) == 0,

@@ -61,19 +61,4 @@ impl DataHeader {
         let front = front | u64::from(self.tsn.0);
         u128::from(front) << 64 | u128::from(stream | u64::from(self.ppid))
     }
-
-    /// Whether the first fragment of its message.
-    pub fn is_begin(&self) -> bool {
-        self.flags & FLAG_BEGIN != 0
-    }
-
-    /// Whether the last fragment of its message.
-    pub fn is_end(&self) -> bool {
-        self.flags & FLAG_END != 0
-    }
-
-    /// Whether its message is unordered.
-    pub fn is_unordered(&self) -> bool {
-        self.flags & FLAG_UNORDERED != 0
-    }
 }

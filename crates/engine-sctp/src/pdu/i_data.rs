@@ -1,7 +1,7 @@
 //! I-DATA: a fragment that names its message, so that fragments of several messages may take turns
 //! (RFC 8260 section 2.1).
 
-use super::data::{FLAG_BEGIN, FLAG_END, FLAG_UNORDERED};
+use super::data::FLAG_BEGIN;
 use super::{ChunkType, u16_at, u32_at};
 use crate::numbers::{Fsn, Mid, StreamId, Tsn};
 
@@ -54,26 +54,11 @@ impl IDataHeader {
         octets[4..8].copy_from_slice(&self.tsn.0.to_be_bytes());
         octets[8..10].copy_from_slice(&self.stream.0.to_be_bytes());
         octets[12..16].copy_from_slice(&self.mid.0.to_be_bytes());
-        let either = match self.is_begin() {
+        let either = match self.flags & FLAG_BEGIN != 0 {
             true => self.ppid,
             false => self.fsn.0,
         };
         octets[16..20].copy_from_slice(&either.to_be_bytes());
         octets
-    }
-
-    /// Whether the first fragment of its message.
-    pub fn is_begin(&self) -> bool {
-        self.flags & FLAG_BEGIN != 0
-    }
-
-    /// Whether the last fragment of its message.
-    pub fn is_end(&self) -> bool {
-        self.flags & FLAG_END != 0
-    }
-
-    /// Whether its message is unordered.
-    pub fn is_unordered(&self) -> bool {
-        self.flags & FLAG_UNORDERED != 0
     }
 }

@@ -73,14 +73,7 @@ pub(super) fn remove_paths(
         if a.paths[index].is_removed || !goes(&a.paths[index]) {
             continue;
         }
-        retransmission::mark_lost(a, index);
-        for timer in [
-            Timer::Retransmission(index as u8),
-            Timer::Heartbeat(index as u8),
-            Timer::PathMtu(index as u8),
-        ] {
-            ep.cancel_timer(a.id, timer);
-        }
+        give_up_path(a, ep, index);
         let path = &mut a.paths[index];
         path.is_removed = true;
         path.status = PathStatus::Unconfirmed;
@@ -88,6 +81,18 @@ pub(super) fn remove_paths(
     }
     ep.index_paths(a);
     leave_removed(a);
+}
+
+/// What is in flight on a path is lost, and none of its timers goes on.
+fn give_up_path(a: &mut Association, ep: &mut EndpointState, index: usize) {
+    retransmission::mark_lost(a, index);
+    for timer in [
+        Timer::Retransmission(index as u8),
+        Timer::Heartbeat(index as u8),
+        Timer::PathMtu(index as u8),
+    ] {
+        ep.cancel_timer(a.id, timer);
+    }
 }
 
 /// Whatever was to leave by a path that went leaves by another one.
@@ -161,13 +166,6 @@ pub(super) fn leave_address(
 
 /// A path leads from another own address now; what is in flight is sent again there.
 fn move_path(a: &mut Association, ep: &mut EndpointState, index: usize, state: PathState) {
-    retransmission::mark_lost(a, index);
-    for timer in [
-        Timer::Retransmission(index as u8),
-        Timer::Heartbeat(index as u8),
-        Timer::PathMtu(index as u8),
-    ] {
-        ep.cancel_timer(a.id, timer);
-    }
+    give_up_path(a, ep, index);
     a.paths[index] = state;
 }

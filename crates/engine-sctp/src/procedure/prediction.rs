@@ -287,21 +287,7 @@ fn add_message(
     };
     let len = cut.range.end - cut.range.start;
     let tsn = tx.outstanding.next();
-    let chunk = OutChunk {
-        start: cut.range.start,
-        len: len as u32,
-        ppid: cut.ppid,
-        stream: cut.stream,
-        number: cut.number,
-        retransmissions: 0,
-        flags: cut.flags,
-        status: ChunkStatus::InFlight,
-        misses: 0,
-        sent_before: tsn.plus(1),
-        was_moved: false,
-        path: 0,
-        header_len: header_len as u8,
-    };
+    let chunk = OutChunk::new(&cut, tsn, 0, header_len);
     tx.rwnd -= octets;
     tx.unasked += octets;
     let asks = request.flag((octets, tx.rwnd), &mut tx.unasked, false);

@@ -80,6 +80,26 @@ impl ChunkHeader {
 }
 
 impl OutChunk {
+    /// What was cut, with `header_len` octets in front, as it leaves by `path`; `next` is its TSN.
+    #[inline]
+    pub(crate) fn new(cut: &Cut, next: LongTsn, path: usize, header_len: usize) -> OutChunk {
+        OutChunk {
+            start: cut.range.start,
+            len: (cut.range.end - cut.range.start) as u32,
+            ppid: cut.ppid,
+            number: cut.number,
+            stream: cut.stream,
+            retransmissions: 0,
+            flags: cut.flags,
+            status: ChunkStatus::InFlight,
+            misses: 0,
+            sent_before: next.plus(1),
+            path: path as u8,
+            was_moved: false,
+            header_len: header_len as u8,
+        }
+    }
+
     /// Octets with header and padding.
     pub(crate) fn octets(&self) -> usize {
         (usize::from(self.header_len) + self.len as usize).next_multiple_of(4)
@@ -223,21 +243,10 @@ impl Outstanding {
 
     /// Adds a chunk that is never sent: the rest of a message that was given up.
     pub(crate) fn push_abandoned(&mut self, rest: &Cut) {
-        let sent_before = self.next().plus(1);
         self.chunks.push_back(OutChunk {
-            start: rest.range.start,
             len: 0,
-            ppid: rest.ppid,
-            number: rest.number,
-            stream: rest.stream,
-            retransmissions: 0,
-            flags: rest.flags,
             status: ChunkStatus::Abandoned,
-            misses: 0,
-            sent_before,
-            path: 0,
-            was_moved: false,
-            header_len: DATA_HEADER_LEN as u8,
+            ..OutChunk::new(rest, self.next(), 0, DATA_HEADER_LEN)
         });
     }
 

@@ -162,7 +162,7 @@ fn random_octets_are_dropped() {
 fn random_scripts_pass_the_checks_of_the_fuzz_targets() {
     let mut random = SplitMix64::new(17);
     let mut delivered = 0;
-    for _ in 0..crate::support::seeds(400) {
+    for _ in crate::drawn::seeds(400) {
         let mut octets: Vec<u8> = (0..600).map(|_| random.next_u64() as u8).collect();
         octets[1..3].copy_from_slice(&[5, 0]);
         delivered += crate::fuzz::script(&octets).unwrap_or(0);

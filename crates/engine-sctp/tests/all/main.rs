@@ -2,6 +2,8 @@
 
 mod addresses;
 mod auth;
+#[path = "../../../../fuzz/src/drawn.rs"]
+mod drawn;
 mod early_data;
 #[path = "../../../../fuzz/src/sctp.rs"]
 mod fuzz;

@@ -1,6 +1,7 @@
 //! Two endpoints in virtual time, with loss, reordering and duplication between.
 
-use crate::support::{MS, Message, Reader, RunOutcome, run, seeds};
+use crate::drawn::seeds;
+use crate::support::{MS, Message, Reader, RunOutcome, faulty_link, run};
 use engine::{Framing, Note, SplitMix64};
 use engine_sctp::pdu::{ChunkType, Chunks};
 use engine_sctp::{CongestionChoice, SctpConfig};
@@ -20,18 +21,6 @@ fn clean_link() -> LinkConfig {
     LinkConfig {
         rate_bps: Some(100_000_000),
         delay_ps: MS,
-        ..LinkConfig::default()
-    }
-}
-
-fn faulty_link() -> LinkConfig {
-    LinkConfig {
-        rate_bps: Some(50_000_000),
-        delay_ps: 2 * MS,
-        reorder_ps: 3 * MS,
-        loss_ppm: 30_000,
-        duplicate_ppm: 30_000,
-        reorder_ppm: 30_000,
         ..LinkConfig::default()
     }
 }
@@ -89,7 +78,7 @@ fn clean_link_delivers_all_without_retransmission() {
 
 #[test]
 fn faults_neither_lose_nor_double_nor_reorder_messages_of_a_stream() {
-    for seed in 0..seeds(25) {
+    for seed in seeds(25) {
         let sent = messages(150, seed, 1 + seed % 5);
         let outcome = run(configs(seed), &sent, faulty_link(), seed, AT_ONCE);
         assert_delivered(&sent, &outcome, &format!("seed {seed}"));
@@ -158,7 +147,7 @@ fn user_that_does_not_read_shuts_the_window_and_loses_nothing() {
 
 #[test]
 fn window_shut_for_minutes_opens_again_without_a_loss() {
-    for seed in 0..seeds(4) {
+    for seed in seeds(4) {
         let sent = messages(120, seed, 4);
         let mut configs = configs(seed);
         configs[1].receive_buffer = 16_000;
@@ -197,7 +186,7 @@ fn window_holds_no_more_short_messages_than_the_host_keeps() {
 fn buffer_full_of_halves_is_no_deadlock() {
     // Messages longer than the receive buffer on many streams, with losses: what waits for the rest of
     // its message fills the buffer, and the rest must come in all the same.
-    for seed in 0..seeds(6) {
+    for seed in seeds(6) {
         let long = |index: u32| Message {
             bytes: [&vec![index as u8; 24_000][..], &index.to_be_bytes()].concat(),
             note: Note {

@@ -1,14 +1,14 @@
 //! Messages that are submitted together, and those that arrive whole and in order, take short ways: with them the same
 //! packets leave, and the user gets the same, as when each message is submitted and delivered by itself.
 
-use crate::support::seeds;
+use crate::drawn::seeds;
 use core::time::Duration;
+use engine::test_kit::InFlight;
 use engine::{
     Address, AssociationId, Associations, Batch, Bytes, Close, Deliveries, Instant, Note, Protocol,
     Received, Secret, SendFlags, SplitMix64, submit_each,
 };
 use engine_sctp::{Sctp, SctpConfig};
-use std::collections::BTreeMap;
 
 /// A message, or a part of one, at the user: its note, its bytes, and whether it ends.
 type Got = (Note, Vec<u8>, bool);
@@ -21,7 +21,7 @@ struct World {
     id: AssociationId,
     now: Instant,
     faults: SplitMix64,
-    in_transit: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
+    in_flight: InFlight<(usize, Vec<u8>)>,
     sent: Vec<Vec<u8>>,
     got: Vec<Got>,
     /// Messages that took the short way to the user.
@@ -44,7 +44,7 @@ impl World {
             id: AssociationId(0),
             now: Instant::from_nanos(1_000_000),
             faults: SplitMix64::new(seed),
-            in_transit: BTreeMap::new(),
+            in_flight: InFlight::default(),
             sent: Vec::new(),
             got: Vec::new(),
             whole: 0,
@@ -81,17 +81,14 @@ impl World {
         let until = self.now + Duration::from_millis(for_ms);
         loop {
             (0..2).for_each(|from| self.depart(from));
-            let arrival = self.in_transit.keys().next().map(|(at, _)| *at);
+            let arrival = self.in_flight.next_at();
             let timers = self.ends.iter().filter_map(Sctp::poll_timeout);
             let Some(next) = timers.chain(arrival).min().filter(|at| *at <= until) else {
                 self.now = until;
                 return;
             };
             self.now = self.now.max(next);
-            while let Some(first) = self.in_transit.first_entry()
-                && first.key().0 <= self.now
-            {
-                let (from, packet) = first.remove();
+            while let Some((from, packet)) = self.in_flight.arrived(self.now) {
                 self.arrive(1 - from, &packet);
             }
             for end in &mut self.ends {
@@ -115,11 +112,10 @@ impl World {
                 });
                 self.sent.push(octets.clone());
                 let copies = [1, 1, 1, 1, 1, 1, 1, 1, 0, 2][self.faults.below(10) as usize];
-                for copy in 0..copies {
+                for _ in 0..copies {
                     let late_ms = [0, 0, 0, 7][self.faults.below(4) as usize];
                     let at = self.now + Duration::from_millis(5 + late_ms);
-                    let order = 2 * self.sent.len() as u64 + copy;
-                    self.in_transit.insert((at, order), (from, octets.clone()));
+                    self.in_flight.send(at, (from, octets.clone()));
                 }
             }
         }
@@ -183,7 +179,7 @@ fn draw_config(random: &mut SplitMix64) -> SctpConfig {
 #[test]
 fn short_ways_change_nothing_that_can_be_seen() {
     let mut whole = 0;
-    for seed in 0..seeds(60) {
+    for seed in seeds(60) {
         let mut random = SplitMix64::new(seed);
         let config = draw_config(&mut random);
         let [mut one, mut other] =

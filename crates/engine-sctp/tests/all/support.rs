@@ -19,11 +19,17 @@ pub struct Message {
     pub note: Note,
 }
 
-/// Number of seeds to try: TOWPATH_SEEDS, or `usual` in CI.
-pub fn seeds(usual: u64) -> u64 {
-    let requested = std::env::var("TOWPATH_SEEDS").ok();
-    let requested = requested.and_then(|text| text.parse().ok());
-    requested.unwrap_or(usual)
+/// A link that loses, doubles and reorders.
+pub fn faulty_link() -> LinkConfig {
+    LinkConfig {
+        rate_bps: Some(50_000_000),
+        delay_ps: 2 * MS,
+        reorder_ps: 3 * MS,
+        loss_ppm: 30_000,
+        duplicate_ppm: 30_000,
+        reorder_ppm: 30_000,
+        ..LinkConfig::default()
+    }
 }
 
 /// Results of a run.

@@ -1,9 +1,8 @@
 //! tshark reads what the engine sends, and has nothing to complain about.
 
-use crate::support::{MS, Message, Reader, run};
+use crate::support::{Message, Reader, faulty_link, run};
 use engine::Note;
 use engine_sctp::SctpConfig;
-use link::LinkConfig;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -38,20 +37,11 @@ fn tshark_finds_no_fault_in_packets_of_a_lossy_association() {
         },
     };
     let sent: Vec<Message> = (0..150).map(message).collect();
-    let link = LinkConfig {
-        rate_bps: Some(50_000_000),
-        delay_ps: 2 * MS,
-        reorder_ps: 3 * MS,
-        loss_ppm: 30_000,
-        duplicate_ppm: 30_000,
-        reorder_ppm: 30_000,
-        ..LinkConfig::default()
-    };
     let configs = [1, 2].map(|seed| SctpConfig {
         seed,
         ..SctpConfig::default()
     });
-    let outcome = run(configs, &sent, link, 1, Reader { from_ms: 0 });
+    let outcome = run(configs, &sent, faulty_link(), 1, Reader { from_ms: 0 });
     assert_eq!(outcome.received.len(), sent.len());
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("sctp.pcap");
     std::fs::write(&path, pcap(&outcome.trace)).expect("the capture is written");

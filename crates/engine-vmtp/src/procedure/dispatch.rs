@@ -72,12 +72,12 @@ impl Vmtp {
         }
         self.sh.peers.get(path).note_received(received.octets.len());
         if header.control.is_response() {
-            return self.handle_response(now, path, &header, deliveries);
+            return self.handle_response(path, &header, deliveries);
         }
         if self.is_for_manager(&header) {
             return self.handle_management(now, path, &header);
         }
-        self.handle_request(now, path, &header, deliveries)
+        self.handle_request(path, &header, deliveries)
     }
 
     /// A packet whose length is wrong: the client of a Request is told (RFC 1045 section 4.7).

@@ -23,7 +23,6 @@ const FORWARD_COUNT_MAX: u8 = 15;
 impl Vmtp {
     pub(crate) fn begin_forward(
         &mut self,
-        now: Instant,
         transaction: TransactionId,
         to: EntityId,
         request: (OutgoingMessage, u64),
@@ -58,7 +57,7 @@ impl Vmtp {
                 }
                 match self.entities.contains_key(&to) {
                     true => self.forward_within(id, to, request.0, code),
-                    false => self.forward_away(now, id, to, request, code)?,
+                    false => self.forward_away(self.now(), id, to, request, code)?,
                 }
                 self.transactions.remove(&transaction);
                 self.sh.tell(TransactionEvent::Ended(

@@ -17,7 +17,9 @@ use engine::{
 };
 
 /// What differs between packets without a segment and without a wish.
-struct Plain {
+struct Plain<'a> {
+    path: Path,
+    octets: &'a [u8; PACKET_MIN],
     client: EntityId,
     server: EntityId,
     control: Control,
@@ -27,9 +29,9 @@ struct Plain {
     len: usize,
 }
 
-impl Plain {
+impl<'a> Plain<'a> {
     /// The packet, if its version is 0, its domain is this one, and no flag is set.
-    fn read(octets: &[u8; PACKET_MIN], domain: u16) -> Option<Plain> {
+    fn read(path: Path, octets: &'a [u8; PACKET_MIN], domain: u16) -> Option<Plain<'a>> {
         let (words, _) = octets.as_chunks::<8>();
         let word = |at: usize| u64::from_be_bytes(words[at]);
         let (kind, group, operation) = (word(1), word(2), word(4));
@@ -38,6 +40,8 @@ impl Plain {
             && group as u32 == 0
             && operation >> 56 == 0;
         is_plain.then(|| Plain {
+            path,
+            octets,
             client: EntityId(word(0)),
             server: EntityId(word(3)),
             control: Control(kind as u32),
@@ -75,12 +79,12 @@ impl Vmtp {
         let Some(octets) = received.octets.as_array() else {
             return false;
         };
-        let Some(plain) = Plain::read(octets, self.sh.config.domain) else {
+        let Some(plain) = Plain::read(received.path, octets, self.sh.config.domain) else {
             return false;
         };
         let handled = match plain.control.is_response() {
-            true => self.take_response(now, received.path, &plain, octets),
-            false => self.take_request(now, received.path, &plain, octets),
+            true => self.take_response(now, &plain),
+            false => self.take_request(now, &plain),
         };
         if let Some(message) = handled.filter(|_| plain.len > 0) {
             deliveries.blocks.push(Block {
@@ -94,36 +98,26 @@ impl Vmtp {
     }
 
     /// The record of the client whose next Request a packet is, after one whose Response it has; and the message of that.
-    fn record_before(
-        &self,
-        path: Path,
-        plain: &Plain,
-        octets: &[u8; PACKET_MIN],
-    ) -> Option<(RecordId, OutgoingMessage)> {
-        let id = self.keys.get(&(plain.client, path))?;
+    fn record_before(&self, plain: &Plain<'_>) -> Option<(RecordId, OutgoingMessage)> {
+        let id = self.keys.get(&(plain.client, plain.path))?;
         let record = self.records.get(&id)?;
         let ahead = plain.transaction.wrapping_sub(record.first);
         let is_next = record.server == plain.server
             && (1..=u32::MAX / 2).contains(&ahead)
             && plain.control.0 & !REQUEST_BITS == 0;
         let released = record.plain_response()?;
-        let is_predicted =
-            is_next && self.own_entity(plain.server).is_some() && packet::is_check_right(octets);
+        let is_predicted = is_next
+            && self.own_entity(plain.server).is_some()
+            && packet::is_check_right(plain.octets);
         is_predicted.then_some((id, released))
     }
 
     /// The next Request of a client that has the Response to its last one.
-    fn take_request(
-        &mut self,
-        now: Instant,
-        path: Path,
-        plain: &Plain,
-        octets: &[u8; PACKET_MIN],
-    ) -> Option<IncomingMessage> {
-        let (id, released) = self.record_before(path, plain, octets)?;
+    fn take_request(&mut self, now: Instant, plain: &Plain<'_>) -> Option<IncomingMessage> {
+        let (id, released) = self.record_before(plain)?;
         self.count_prediction(false);
         self.last_group = None;
-        let peer = self.sh.peers.get(path);
+        let peer = self.sh.peers.get(plain.path);
         peer.note_received(PACKET_MIN);
         peer.note_asked_gap(plain.control.gap_or_group_count());
         let message = self.sh.next_incoming();
@@ -160,7 +154,7 @@ impl Vmtp {
     }
 
     /// Whether a packet may be a reply, whole and plain, to a client that is neither of a stream nor one of probes.
-    fn may_be_reply(&self, plain: &Plain) -> bool {
+    fn may_be_reply(&self, plain: &Plain<'_>) -> bool {
         let code = ResponseCode(plain.code);
         (code == ResponseCode::OK || code >= ResponseCode::APPLICATION)
             && plain.control == Control::response(0)
@@ -169,14 +163,8 @@ impl Vmtp {
     }
 
     /// The whole Response to a call that was sent once.
-    fn take_response(
-        &mut self,
-        now: Instant,
-        path: Path,
-        plain: &Plain,
-        octets: &[u8; PACKET_MIN],
-    ) -> Option<IncomingMessage> {
-        let server = plain.server;
+    fn take_response(&mut self, now: Instant, plain: &Plain<'_>) -> Option<IncomingMessage> {
+        let (path, server) = (plain.path, plain.server);
         let from = Responder { path, server };
         let call = match &self.clients.get(&plain.client)?.current {
             Current::Call(call) => call,
@@ -185,7 +173,7 @@ impl Vmtp {
         let is_predicted = self.may_be_reply(plain)
             && call.awaits_plainly(from)
             && call.last() == plain.transaction
-            && packet::is_check_right(octets);
+            && packet::is_check_right(plain.octets);
         if !is_predicted {
             return None;
         }

@@ -16,11 +16,11 @@ use engine::{
 impl Vmtp {
     pub(crate) fn handle_request(
         &mut self,
-        now: Instant,
         path: Path,
         header: &VmtpHeader,
         deliveries: &mut Deliveries,
     ) -> Option<()> {
+        let now = self.now();
         if let Some(known) = self.receiving_record(path, header) {
             let gap = header.control.gap_or_group_count();
             self.sh.peers.get(path).note_asked_gap(gap);

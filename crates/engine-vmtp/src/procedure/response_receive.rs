@@ -26,11 +26,11 @@ enum Outcome {
 impl Vmtp {
     pub(crate) fn handle_response(
         &mut self,
-        now: Instant,
         path: Path,
         header: &VmtpHeader,
         deliveries: &mut Deliveries,
     ) -> Option<()> {
+        let now = self.now();
         if let Some(slot) = self.sh.config.prober_slot(header.client) {
             return self.handle_probe_answer(now, path, slot, header);
         }

@@ -12,11 +12,11 @@ use engine::{Batch, CommandError, Instant, Note, OutgoingMessage, TransactionEnd
 impl Vmtp {
     pub(crate) fn begin_response(
         &mut self,
-        now: Instant,
         transaction: TransactionId,
         reply: (OutgoingMessage, u64),
         note: &Note,
     ) -> Result<(), CommandError> {
+        let now = self.now();
         let asked = read_note(note)?;
         let Some(Key::Server(id)) = self.transactions.get(&transaction).copied() else {
             return Err(CommandError::UnknownAssociation);

@@ -38,15 +38,21 @@ fn forwarded_request_is_answered_by_the_other_server() {
     }
 }
 
+/// A chain that loses the packet of this number.
+fn chain_that_loses(lost: usize) -> Cluster {
+    let mut cluster = chain();
+    let mut number = 0;
+    cluster.loses = Some(Box::new(move |_, _, _| {
+        number += 1;
+        number == lost + 1
+    }));
+    cluster
+}
+
 #[test]
 fn any_packet_of_a_forwarded_call_may_be_lost_once() {
     for lost in 0..24 {
-        let mut cluster = chain();
-        let mut number = 0;
-        cluster.loses = Some(Box::new(move |_, _, _| {
-            number += 1;
-            number == lost + 1
-        }));
+        let mut cluster = chain_that_loses(lost);
         let call = cluster.call(0, entity(1), &numbers(2000));
         cluster.run(LONG);
         let replies = cluster.replies_to(0, call);
@@ -60,12 +66,7 @@ fn any_packet_of_a_forwarded_call_may_be_lost_once() {
 #[test]
 fn any_packet_of_a_forwarded_call_of_several_groups_may_be_lost_once() {
     for lost in 0..120 {
-        let mut cluster = chain();
-        let mut number = 0;
-        cluster.loses = Some(Box::new(move |_, _, _| {
-            number += 1;
-            number == lost + 1
-        }));
+        let mut cluster = chain_that_loses(lost);
         let octets = numbers(40_000);
         let call = cluster.call(0, entity(1), &octets);
         cluster.run(LONG);

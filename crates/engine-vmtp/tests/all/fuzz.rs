@@ -4,41 +4,20 @@
 #[path = "../../../../fuzz/src/vmtp.rs"]
 mod targets;
 
+use crate::drawn::{assert_scripts_reach, seeds};
 use engine::SplitMix64;
-use engine::test_kit::Reached;
-
-fn rounds() -> u64 {
-    let wanted = std::env::var("TOWPATH_SEEDS").ok();
-    wanted.and_then(|text| text.parse().ok()).unwrap_or(3000)
-}
-
-fn drawn(random: &mut SplitMix64, len: u64) -> Vec<u8> {
-    (0..len).map(|_| random.next_u64() as u8).collect()
-}
 
 #[test]
 fn drawn_scripts_keep_what_a_host_relies_on() {
-    let mut total = Reached::default();
-    for round in 0..rounds() {
-        let mut random = SplitMix64::new(round);
-        let len = random.below(2000);
-        let octets = drawn(&mut random, len);
-        total += targets::script(&octets);
-    }
-    println!("{total:?}");
-    let enough = rounds();
-    assert!(
-        total.requests > enough && total.replies > enough / 2 && total.packets > 10 * enough,
-        "the scripts reach little: {total:?}"
-    );
+    assert_scripts_reach(3000, targets::script);
 }
 
 #[test]
 fn drawn_packets_are_parsed_as_they_are_written_or_not_at_all() {
-    for round in 0..rounds() {
-        let mut random = SplitMix64::new(round);
+    for seed in seeds(3000) {
+        let mut random = SplitMix64::new(seed);
         let data = 4 * random.below(300);
-        let mut octets = drawn(&mut random, 68 + data);
+        let mut octets: Vec<u8> = (0..68 + data).map(|_| random.next_u64() as u8).collect();
         octets[8] &= 0x1f;
         targets::parse(&octets);
         // The right length, and a check of zeros: none.

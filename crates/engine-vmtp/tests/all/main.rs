@@ -2,6 +2,8 @@
 //! with faults, drawn scripts, and threads over UDP.
 
 mod cluster;
+#[path = "../../../../fuzz/src/drawn.rs"]
+mod drawn;
 mod forwarding;
 mod fuzz;
 mod groups;

@@ -36,10 +36,7 @@ fn run(seed: u64, loss_percent: u64) -> (usize, u64) {
     let mut random = SplitMix64::new(!seed);
     let mut wanted = BTreeMap::new();
     for _ in 0..20 {
-        let request = octets(&mut random);
-        let mut reply = request.clone();
-        reply.reverse();
-        wanted.insert(pair.call(request), reply);
+        wanted.extend([pair.call_to_reverse(octets(&mut random))]);
         if random.below(3) == 0 {
             pair.step();
         }

@@ -134,15 +134,9 @@ fn server_that_is_slow_queues_the_run_and_answers_in_order() {
     }
 }
 
-#[test]
-fn client_falls_back_to_one_call_at_a_time_where_runs_are_not_served() {
-    let mut cluster = Cluster::new(2, &VmtpConfig::default());
-    let calls = run_of(&mut cluster, 1, &[5, 6, 7, 8]);
-    // The requests are lost; a server without streams says so.
-    cluster.loses = Some(Box::new(|from, _, _| from == 0));
-    cluster.run(Duration::from_micros(100));
+/// The server answers the first packet of the run as one without streams does.
+fn refuse_streams(cluster: &mut Cluster) {
     let first = cluster.sent[0].1;
-    cluster.loses = None;
     let refusal = NotifyClient {
         is_remote: false,
         client: first.client,
@@ -153,6 +147,17 @@ fn client_falls_back_to_one_call_at_a_time_where_runs_are_not_served() {
         code: ResponseCode::STREAMING_NOT_SUPPORTED,
     };
     cluster.notify(1, 0, &refusal);
+}
+
+#[test]
+fn client_falls_back_to_one_call_at_a_time_where_runs_are_not_served() {
+    let mut cluster = Cluster::new(2, &VmtpConfig::default());
+    let calls = run_of(&mut cluster, 1, &[5, 6, 7, 8]);
+    // The requests are lost; a server without streams says so.
+    cluster.loses = Some(Box::new(|from, _, _| from == 0));
+    cluster.run(Duration::from_micros(100));
+    cluster.loses = None;
+    refuse_streams(&mut cluster);
     cluster.run(LONG);
     assert_served(&cluster, &calls, &[5, 6, 7, 8]);
     let runs = cluster.sent.iter().skip(4).filter(|(from, header)| {
@@ -293,17 +298,7 @@ fn message_of_several_groups_to_a_server_without_runs_fails_with_its_code() {
     cluster.loses = Some(Box::new(|from, _, _| from == 0));
     let call = cluster.call(0, entity(1), &text(1, 20_000));
     cluster.run(Duration::from_micros(100));
-    let first = cluster.sent[0].1;
-    let refusal = NotifyClient {
-        is_remote: false,
-        client: first.client,
-        control: Control::response(0),
-        receive_sequence: 0,
-        transaction: first.transaction,
-        delivery: Default::default(),
-        code: ResponseCode::STREAMING_NOT_SUPPORTED,
-    };
-    cluster.notify(1, 0, &refusal);
+    refuse_streams(&mut cluster);
     cluster.run(LONG);
     let code = ResponseCode::STREAMING_NOT_SUPPORTED.0;
     assert_eq!(cluster.hosts[0].ends, [(call, TransactionEnd::Code(code))]);

@@ -7,6 +7,25 @@ use engine::{Address, AssociationId, Associations, Batch, Event, Instant, Protoc
 use engine_xtp::{Config, Xtp};
 use std::collections::BTreeMap;
 
+/// Carries the packets that each of two sides has, until neither has any.
+pub fn carry<P>(
+    pair: &mut P,
+    take: impl Fn(&mut P, usize) -> Vec<Vec<u8>>,
+    arrive: impl Fn(&mut P, usize, &[u8]),
+) {
+    loop {
+        let packets = [take(pair, 0), take(pair, 1)];
+        if packets.iter().all(Vec::is_empty) {
+            return;
+        }
+        for (from, packets) in packets.iter().enumerate() {
+            for packet in packets {
+                arrive(pair, 1 - from, packet);
+            }
+        }
+    }
+}
+
 /// Two endpoints and all of their associations; packets are carried by hand. User bytes are zeros.
 pub struct EnginePair {
     pub engines: [Xtp; 2],
@@ -83,17 +102,7 @@ impl EnginePair {
 
     /// Carries packets until neither side sends any.
     pub fn settle(&mut self) {
-        loop {
-            let packets = [self.take(0, 1000), self.take(1, 1000)];
-            if packets.iter().all(Vec::is_empty) {
-                return;
-            }
-            for (from, packets) in packets.iter().enumerate() {
-                packets
-                    .iter()
-                    .for_each(|packet| self.arrive(1 - from, packet));
-            }
-        }
+        carry(self, |pair, side| pair.take(side, 1000), EnginePair::arrive);
     }
 
     /// Advances time by `span`; packets arrive at once.

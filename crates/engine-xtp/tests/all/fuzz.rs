@@ -4,11 +4,13 @@
 #[path = "../../../../fuzz/src/lib.rs"]
 pub mod targets;
 
-use crate::pair::{both, clean, messages, run, seeds};
+use crate::drawn::seeds;
+use crate::pair::{both, clean, messages, run};
+use crate::pdu::FORMATS;
 use crate::user::Plan;
 use engine::SplitMix64;
 use engine_xtp::Config;
-use engine_xtp::pdu::{Format, HEADER_LEN, Header, Service};
+use engine_xtp::pdu::{HEADER_LEN, Header, Service};
 use link::LinkConfig;
 use targets::Summary;
 
@@ -110,15 +112,9 @@ fn mutated_packets_keep_decoder_invariants() {
         ];
         decoders.iter().for_each(|decoder| decoder(body));
     }
-    for format in [
-        Format::Data,
-        Format::Cntl,
-        Format::First,
-        Format::Ecntl,
-        Format::Tcntl,
-    ] {
+    for format in &FORMATS[..5] {
         assert!(
-            seen[format as usize] > 0 || seeds(0).count() > 0,
+            seen[*format as usize] > 0 || seeds(0).count() > 0,
             "no {format:?} was recorded"
         );
     }

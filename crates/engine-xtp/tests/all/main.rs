@@ -5,6 +5,8 @@ mod association_options;
 mod choices;
 mod close_states;
 mod coalescing;
+#[path = "../../../../fuzz/src/drawn.rs"]
+mod drawn;
 mod engine_pair;
 mod faults;
 mod fuzz;

@@ -20,16 +20,6 @@ pub const MS: u64 = 1_000_000_000;
 /// Octets of framing around a packet: 14 Ethernet, 20 IPv4, 8 UDP, 4 frame check sequence.
 const FRAME_OVERHEAD: usize = 46;
 
-/// The seeds to try: `usual`, as many as TOWPATH_SEEDS says, or only TOWPATH_SEED to repeat a
-/// failure.
-pub fn seeds(usual: u64) -> Range<u64> {
-    let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    match number("TOWPATH_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("TOWPATH_SEEDS").unwrap_or(usual),
-    }
-}
-
 /// A link of 100 Mbit/s with a delay of a millisecond and no faults.
 pub fn clean() -> LinkConfig {
     LinkConfig {
@@ -104,6 +94,15 @@ pub struct Outcome {
     pub damaged: u64,
     pub trace: Vec<TraceLine>,
     pub end_ps: u64,
+}
+
+impl Outcome {
+    /// Both ends closed as their users asked, and hold nothing.
+    #[track_caller]
+    pub fn assert_ended(&self, run: &str) {
+        assert_eq!(self.closed, [Some(CloseReason::Graceful); 2], "{run}");
+        assert_eq!(self.holdings, [Holdings::default(); 2], "{run}");
+    }
 }
 
 enum NetEvent {

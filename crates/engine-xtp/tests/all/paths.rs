@@ -1,6 +1,7 @@
 //! Routes between neighbours, and forwarding by routers.
 
-use crate::pair::{MS, both, clean, joined, messages, run, seeds};
+use crate::drawn::seeds;
+use crate::pair::{MS, both, clean, joined, messages, run};
 use crate::star::{LONG, Sent, Star};
 use crate::user::Plan;
 use engine::{Address, AssociationId, CloseReason, Protocol, SplitMix64};

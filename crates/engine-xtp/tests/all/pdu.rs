@@ -1,10 +1,22 @@
 //! Packets of XTP 4.0: test vectors and random octets.
 
+use crate::fuzz::targets::completed as resummed;
 use engine::SplitMix64;
 use engine_xtp::pdu::{
     AddressSegment, Body, CommonControl, Diag, DiagCode, DiagValue, Endpoints, Format, HEADER_LEN,
     Header, Options, Packet, RTN, Reject, Service, Span, SyncNumber, TrafficSpec,
 };
+
+/// The formats; packets of the first five are in each recorded session.
+pub const FORMATS: [Format; 7] = [
+    Format::Data,
+    Format::Cntl,
+    Format::First,
+    Format::Ecntl,
+    Format::Tcntl,
+    Format::Jcntl,
+    Format::Diag,
+];
 
 /// Packets that an independent decoder accepted as well formed, with good checksums.
 const VECTORS: [(&str, &str); 8] = [
@@ -163,18 +175,6 @@ fn parse_rejects_in_check_order() {
     assert_eq!(Packet::parse(&resummed(with(11, 0x23))), Err(Reject::Body));
 }
 
-/// `packet` with its `dlen` and checksum corrected.
-fn resummed(mut packet: Vec<u8>) -> Vec<u8> {
-    let dlen = (packet.len() - HEADER_LEN) as u32;
-    packet[12..16].copy_from_slice(&dlen.to_be_bytes());
-    packet[16..18].fill(0);
-    let nocheck = packet[8] & 0x40 != 0;
-    let covered = if nocheck { HEADER_LEN } else { packet.len() };
-    let check = engine::checksum::checksum(&packet[..covered]);
-    packet[16..18].copy_from_slice(&check.to_be_bytes());
-    packet
-}
-
 #[test]
 fn random_octets_roundtrip_or_rejected() {
     let mut random = SplitMix64::new(9);
@@ -204,15 +204,7 @@ fn random_octets_roundtrip_or_rejected() {
             accepted[parsed.header.format as usize] += 1;
         }
     }
-    for format in [
-        Format::Data,
-        Format::Cntl,
-        Format::First,
-        Format::Ecntl,
-        Format::Tcntl,
-        Format::Jcntl,
-        Format::Diag,
-    ] {
+    for format in FORMATS {
         let count = accepted[format as usize];
         assert!(
             count > 1000,

@@ -1,6 +1,7 @@
 //! Hosts that restart and get a key of their earlier life again. In 3.x ten bits of a key are random,
 //! so syncs tell the associations apart (0008, Names).
 
+use crate::engine_pair::carry;
 use core::time::Duration;
 use engine::test_kit::{give_packet, take_packets, zeros};
 use engine::{
@@ -94,17 +95,7 @@ impl Stations {
 
     /// Carries packets until there are none.
     pub fn settle(&mut self) {
-        loop {
-            let packets = [self.take(0), self.take(1)];
-            if packets.iter().all(Vec::is_empty) {
-                return;
-            }
-            for (from, packets) in packets.iter().enumerate() {
-                packets
-                    .iter()
-                    .for_each(|packet| self.arrive(1 - from, packet));
-            }
-        }
+        carry(self, Stations::take, Stations::arrive);
     }
 
     /// Carries packets and lets timers expire for `span`.

@@ -1,6 +1,7 @@
 //! Routers and endpoints alone: routing loops, mutated packets, packets without an association.
 
-use crate::pair::{clean, messages, seeds};
+use crate::drawn::seeds;
+use crate::pair::{clean, messages};
 use crate::paths::{config, plan, star};
 use crate::star::LONG;
 use core::time::Duration;

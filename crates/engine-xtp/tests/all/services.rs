@@ -1,6 +1,7 @@
 //! Transactions, datagrams, supervised opening, keepalive, reservation, rate.
 
-use crate::pair::{MS, Outcome, both, clean, joined, run, seeds};
+use crate::drawn::seeds;
+use crate::pair::{MS, Outcome, both, clean, joined, run};
 use crate::user::Plan;
 use core::time::Duration;
 use engine::test_kit::{give_packet, written, zeros};
@@ -59,8 +60,7 @@ fn transaction_takes_three_packets_and_one_rtt() {
             vec![b"what is the time?".to_vec()]
         ]
     );
-    assert_eq!(outcome.closed, [Some(CloseReason::Graceful); 2]);
-    assert_eq!(outcome.holdings, [Holdings::default(); 2]);
+    outcome.assert_ended("");
 }
 
 #[test]
@@ -96,8 +96,7 @@ fn acknowledged_datagram_takes_two_packets() {
         [(0, Format::First, false), (1, Format::Cntl, true)]
     );
     assert_eq!(outcome.received[1], [b"note this".to_vec()]);
-    assert_eq!(outcome.closed, [Some(CloseReason::Graceful); 2]);
-    assert_eq!(outcome.holdings, [Holdings::default(); 2]);
+    outcome.assert_ended("");
 }
 
 #[test]
@@ -107,8 +106,7 @@ fn unacknowledged_datagram_takes_one_packet() {
     let outcome = run(both(&config, 1), plans, clean(), 1);
     assert_eq!(kinds(&outcome), [(0, Format::First, true)]);
     assert_eq!(outcome.received[1], [b"for what it is worth".to_vec()]);
-    assert_eq!(outcome.closed, [Some(CloseReason::Graceful); 2]);
-    assert_eq!(outcome.holdings, [Holdings::default(); 2]);
+    outcome.assert_ended("");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Packets of XTP 3.x: lengths of the studies, layouts, round trips, bit errors.
 
-use crate::pair::seeds;
+use crate::drawn::seeds;
 use engine::SplitMix64;
 use engine_xtp::pdu::v3::{
     BodyV3, ControlSegmentV3, HeaderV3, InformationSegment, PAIRS_MAX, PacketKind, PacketV3,

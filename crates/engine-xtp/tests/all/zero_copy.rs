@@ -1,7 +1,8 @@
 //! Buffers lent to the sender, with the driver's pump and send buffer in virtual time: each returns
 //! once, unchanged and in order, and only after the peer has acknowledged it.
 
-use crate::pair::{MS, clean, seeds};
+use crate::drawn::seeds;
+use crate::pair::{MS, clean};
 use driver::lend::{Buffer, LOANS_MAX, ReturnedBuffer};
 use driver::sys::{Consumer, Producer, StorePool};
 use engine::{

@@ -1,12 +1,14 @@
 //! For tests and fuzzers of engines: takes the packets of an engine and gives it some, without a driver.
 
+mod association_twins;
 mod pair;
 mod script_host;
 mod twins;
 
+pub use association_twins::AssociationTwins;
 pub use pair::{CLIENT, End, ReplyPolicy, SERVER, Sent, TransactionPair};
 pub use script_host::{Reached, ScriptHost, ScriptRules};
-pub use twins::{Twin, TwoQueues, assert_twins};
+pub use twins::{Twin, TwoQueues, assert_twins, pause};
 
 use crate::{
     Address, Batch, Block, Deliveries, Event, IncomingMessage, Instant, OutgoingMessage, Protocol,

@@ -127,6 +127,13 @@ impl<E: Transactions, H> TransactionPair<E, H> {
         self.call_noted(octets, &Note::default())
     }
 
+    /// Calls [`SERVER`] with octets that it reverses: the call, and the reply that is wanted.
+    pub fn call_to_reverse(&mut self, octets: Vec<u8>) -> (TransactionId, Vec<u8>) {
+        let mut reply = octets.clone();
+        reply.reverse();
+        (self.call(octets), reply)
+    }
+
     /// Calls [`SERVER`] with a note.
     ///
     /// # Panics

@@ -2,7 +2,9 @@
 
 use super::written;
 use crate::{Batch, Instant, Protocol, SplitMix64};
+use core::fmt::Debug;
 use core::ops::Range;
+use core::time::Duration;
 use std::collections::VecDeque;
 
 /// Steps of a run.
@@ -48,6 +50,31 @@ impl TwoQueues {
         }
         Some((packet, fate))
     }
+
+    /// All that engines and packets are, as text, but for what `take` takes from an engine and `put` gives back to it.
+    pub fn text<P: Debug, T>(
+        &mut self,
+        ends: &mut [P; 2],
+        take: impl Fn(&mut P) -> T,
+        put: impl Fn(&mut P, T),
+    ) -> String {
+        let kept = ends.each_mut().map(take);
+        let text = format!("{ends:?} {self:?}");
+        for (end, kept) in ends.iter_mut().zip(kept) {
+            put(end, kept);
+        }
+        self.log.clear();
+        text
+    }
+}
+
+/// Time in which nothing arrives: a few milliseconds, and now and then one or the other of `time_outs_ms`.
+pub fn pause(random: &mut SplitMix64, time_outs_ms: [u64; 2]) -> Duration {
+    Duration::from_millis(match random.below(40) {
+        0 => time_outs_ms[0],
+        1 => time_outs_ms[1],
+        _ => random.below(8),
+    })
 }
 
 /// A run of a test.

@@ -4,19 +4,14 @@
 #[path = "../../../../fuzz/src/halves.rs"]
 mod targets;
 
-use engine::SplitMix64;
+use crate::drawn::{drawn_octets, seeds};
 
 #[test]
 fn drawn_scripts_yield_packets_and_bounded_memory() {
-    let wanted = std::env::var("TOWPATH_SEEDS").ok();
-    let rounds = wanted.and_then(|text| text.parse().ok()).unwrap_or(5000);
-    let mut delivered = 0;
-    for round in 0..rounds {
-        let mut random = SplitMix64::new(round);
-        let len = random.below(4000);
-        let octets: Vec<u8> = (0..len).map(|_| random.next_u64() as u8).collect();
-        delivered += targets::frames(&octets);
-    }
+    let seeds = seeds(5000);
+    let rounds = seeds.end - seeds.start;
+    let octets = seeds.map(|seed| drawn_octets(seed, 4000));
+    let delivered: u64 = octets.map(|octets| targets::frames(&octets)).sum();
     assert!(
         delivered > rounds,
         "{delivered} packets of {rounds} scripts"

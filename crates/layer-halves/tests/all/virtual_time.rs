@@ -1,8 +1,9 @@
 //! Circuits through the layer in virtual time.
 
-use crate::{Reader, messages, open, xtp};
+use crate::users::{self, MS, Reader, open};
+use crate::{messages, xtp};
 use driver::Pump;
-use engine::{Address, Associations, AssociationsExt, Instant, Path, Protocol};
+use engine::{Address, Associations, Instant, Path, Protocol};
 use layer_halves::Halves;
 use link::LinkConfig;
 use sim::World;
@@ -12,39 +13,11 @@ use std::io::{self, IoSlice};
 use std::rc::Rc;
 use wire::{Capabilities, MemoryMedium, MemoryWire};
 
-/// A millisecond, ps.
-const MS: u64 = 1_000_000_000;
-
 /// Sends 200 messages over a link with faults; the frames of the run, and how many were lost.
 fn transfer(config: LinkConfig, seed: u64) -> (Vec<sim::TraceLine>, u64) {
     let layer = |packet_max: usize| Box::new(Halves::new(packet_max, 1)) as _;
     let world = World::with_layers([xtp(seed), xtp(seed + 1)], layer, config, seed);
-    let mut world = world.expect("packets fit");
-    world.pump(1).engine().listen(true);
-    let now = world.now();
-    let (id, mut producer) = open(world.pump(0), now);
-    let sent = messages(seed, 200);
-    let mut reader = Reader::new();
-    let (mut next, mut is_finished) = (0, false);
-    while world.step(1_000_000 * MS).expect("no wire fails") {
-        while next < sent.len() && producer.append_message(&sent[next]) {
-            next += 1;
-        }
-        let now = world.now();
-        if next == sent.len() && !is_finished {
-            let end = producer.position();
-            world.pump(0).submit_pending(now, id, true);
-            world.pump(0).engine().push(now, id, end);
-            world.pump(0).engine().finish(now, id);
-            is_finished = true;
-        }
-        reader.take(world.pump(1), now);
-    }
-    assert_eq!(reader.received.len(), sent.len(), "seed {seed}");
-    assert!(reader.received == sent, "seed {seed}: messages differ");
-    assert!(world.pump(0).status(id).closed.is_some(), "seed {seed}");
-    let lost = world.link_counters(0).lost + world.link_counters(1).lost;
-    (world.trace().to_vec(), lost)
+    users::transfer(world.expect("packets fit"), &messages(seed, 200))
 }
 
 fn lossy() -> LinkConfig {

@@ -1,6 +1,8 @@
 //! The result of a race of seven transports, with plausible numbers from a small generator, one
 //! invalid trial, one hostile name and one NaN.
 
+#[path = "../../../results/tests/plain/mod.rs"]
+mod plain;
 pub mod setting;
 
 use results::{
@@ -169,35 +171,18 @@ fn trial(
     let (name, fixed, per_byte, delay, share) = CONTESTANTS[place];
     let factor = 0.97 + 0.06 * noise.next();
     let ns = (fixed + per_byte * size as f64) * factor;
-    let cell = Cell::default()
-        .with(Cell::TRANSPORT, name)
-        .with(Cell::WORKLOAD, workload)
-        .with(Cell::SIZE, size);
+    let sender = Cpu {
+        task_s: 0.2,
+        ..Cpu::default()
+    };
     let mut trial = Trial {
-        version: SCHEMA_VERSION,
         index,
-        block,
-        cell,
-        control: false,
-        status: Status::Ok,
-        reason: String::new(),
-        disturbed: Vec::new(),
         started_s: 1_795_269_780.0 + index as f64 * 0.3,
         span_s: 0.25,
         warm_up_s: 0.03,
-        metrics: BTreeMap::new(),
-        evidence: BTreeMap::new(),
-        histograms: BTreeMap::new(),
-        series: BTreeMap::new(),
-        ledger: None,
-        cpu: BTreeMap::from([(
-            "sender".to_owned(),
-            Cpu {
-                task_s: 0.2,
-                ..Cpu::default()
-            },
-        )]),
+        cpu: BTreeMap::from([("sender".to_owned(), sender)]),
         effective: BTreeMap::from([("sender.congestion".to_owned(), "bbr".to_owned())]),
+        ..plain::trial(block, plain::cell(name, workload, size))
     };
     let cost = if workload == "delay" {
         ns + delay * 700.0

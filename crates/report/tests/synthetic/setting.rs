@@ -1,7 +1,7 @@
 //! The plan and the machine of the synthetic run.
 
-use super::{CONTESTANTS, SIZES, WORKLOADS};
-use results::{BlockPlan, Fact, Finding, Machine, Plan, SCHEMA_VERSION, Severity};
+use super::{CONTESTANTS, WORKLOADS, plain};
+use results::{Fact, Finding, Machine, Plan, SCHEMA_VERSION, Severity};
 use std::collections::BTreeMap;
 
 pub(super) fn plan() -> Plan {
@@ -14,22 +14,9 @@ pub(super) fn plan() -> Plan {
         "it's here",
     ];
     Plan {
-        version: SCHEMA_VERSION,
         command: words.map(String::from).to_vec(),
         seed: 7,
-        transports: CONTESTANTS.iter().map(|c| c.0.to_owned()).collect(),
-        baseline: "tcp".into(),
-        control: true,
         workloads: WORKLOADS.map(String::from).to_vec(),
-        sizes: SIZES.to_vec(),
-        blocks: BlockPlan {
-            min: 5,
-            max: 20,
-            looks: vec![5, 10, 20],
-        },
-        alpha: 0.05,
-        equal_within: 0.03,
-        time_s: 60.0,
         trial_s: 0.25,
         options: BTreeMap::from([
             (
@@ -54,6 +41,7 @@ pub(super) fn plan() -> Plan {
             ),
             ("read_size".into(), "64 KiB".into()),
         ]),
+        ..plain::plan(&CONTESTANTS.map(|contestant| contestant.0))
     }
 }
 

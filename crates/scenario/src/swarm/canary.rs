@@ -4,9 +4,8 @@ mod transactions;
 
 use super::check::Invariant;
 use engine::{
-    Address, AssociationId, Associations, Batch, Bytes, Close, CommandError, Counters, Deliveries,
-    Delivery, Event, Instant, Layout, Note, PathFault, Properties, Protocol, Received, SendFlags,
-    Status,
+    AssociationId, Associations, Batch, Bytes, Close, Deliveries, Delivery, Event, Instant, Note,
+    Protocol, Received, SendFlags,
 };
 use sim::Node;
 use std::collections::VecDeque;
@@ -95,33 +94,91 @@ pub const PLANTED_CALLING_FAULTS: [(PlantedFault, &[Invariant]); 3] = [
 const FAULT_AFTER: u64 = 3;
 
 /// An engine with a planted fault. All other calls are forwarded.
-struct FaultyEngine {
-    inner: Box<dyn Associations>,
+struct Faulty<E: ?Sized> {
+    inner: Box<E>,
     fault: PlantedFault,
-    /// Deliveries with bytes so far.
-    deliveries: u64,
     packets: u64,
+    /// Deliveries or events that the fault is about, so far.
+    chances: u64,
     /// A delivery to be sent after the next one.
     delayed: Option<Delivery>,
     events: VecDeque<Event>,
     last_now: Instant,
 }
 
+/// The half of an engine that faces its users, as far as faults are in it.
+trait FaultyHalf: Protocol {
+    /// Takes in a packet, with the faults of deliveries.
+    fn deliver(engine: &mut Faulty<Self>, packet: Received<'_>, deliveries: &mut Deliveries);
+
+    /// The engine's next event, unless the fault swallows it.
+    fn next_event(engine: &mut Faulty<Self>) -> Option<Event>;
+}
+
 /// Plants a fault in an engine with users. A router stays as it is: no invariant is about its users.
 pub fn plant(node: Node, fault: PlantedFault) -> Node {
     match node {
-        Node::Associations(inner) => Node::associations(FaultyEngine {
+        Node::Associations(inner) => Node::associations(Faulty::new(inner, fault)),
+        Node::Transactions(inner) => Node::transactions(Faulty::new(inner, fault)),
+        router @ Node::Router(_) => router,
+    }
+}
+
+impl<E: ?Sized> Faulty<E> {
+    fn new(inner: Box<E>, fault: PlantedFault) -> Faulty<E> {
+        Faulty {
             inner,
             fault,
-            deliveries: 0,
             packets: 0,
+            chances: 0,
             delayed: None,
             events: VecDeque::new(),
             last_now: Instant::from_nanos(0),
-        }),
-        Node::Transactions(inner) => Node::transactions(transactions::Faulty::new(inner, fault)),
-        router @ Node::Router(_) => router,
+        }
     }
+
+    /// Whether this chance for the fault is the one it takes.
+    fn takes_chance(&mut self) -> bool {
+        self.chances += 1;
+        self.chances == FAULT_AFTER
+    }
+}
+
+impl<E: FaultyHalf + ?Sized> Protocol for Faulty<E> {
+    fn handle_packet(&mut self, now: Instant, packet: Received<'_>, deliveries: &mut Deliveries) {
+        self.last_now = now;
+        self.packets += 1;
+        if self.fault == PlantedFault::Panic {
+            assert!(self.packets < FAULT_AFTER, "a planted panic");
+        }
+        E::deliver(self, packet, deliveries);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.last_now = now;
+        self.inner.handle_timeout(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
+        self.last_now = now;
+        if self.fault == PlantedFault::Stick && self.packets >= FAULT_AFTER {
+            return;
+        }
+        self.inner.poll_transmit(now, batch);
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front().or_else(|| E::next_event(self))
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        match self.fault {
+            PlantedFault::Spin if self.packets >= FAULT_AFTER => Some(self.last_now),
+            _ => self.inner.poll_timeout(),
+        }
+    }
+
+    engine::forward_protocol! { self => self.inner; properties handle_path_error counters }
 }
 
 /// The same delivery with a copy of its bytes.
@@ -132,7 +189,7 @@ fn into_owned(mut delivery: Delivery, packet: &[u8]) -> Delivery {
     delivery
 }
 
-impl FaultyEngine {
+impl Faulty<dyn Associations> {
     /// Applies the fault to what was just submitted up to `end`.
     fn fault_submission(&mut self, now: Instant, id: AssociationId, end: u64) {
         match self.fault {
@@ -154,8 +211,7 @@ impl FaultyEngine {
             out.push(delivery);
             return;
         }
-        self.deliveries += 1;
-        if self.deliveries != FAULT_AFTER {
+        if !self.takes_chance() {
             out.push(delivery);
             out.extend(self.delayed.take());
             return;
@@ -192,59 +248,24 @@ impl FaultyEngine {
     }
 }
 
-impl Protocol for FaultyEngine {
-    fn properties(&self) -> Properties {
-        self.inner.properties()
-    }
-
-    fn handle_packet(&mut self, now: Instant, packet: Received<'_>, deliveries: &mut Deliveries) {
-        self.last_now = now;
-        self.packets += 1;
-        if self.fault == PlantedFault::Panic {
-            assert!(self.packets < FAULT_AFTER, "a planted panic");
-        }
+impl FaultyHalf for dyn Associations {
+    fn deliver(engine: &mut Faulty<Self>, packet: Received<'_>, deliveries: &mut Deliveries) {
         let mut found = Deliveries::default();
-        self.inner.handle_packet(now, packet, &mut found);
+        engine
+            .inner
+            .handle_packet(engine.last_now, packet, &mut found);
         deliveries.blocks.append(&mut found.blocks);
         for delivery in found.bytes {
-            self.inject_fault(delivery, packet.octets, &mut deliveries.bytes);
+            engine.inject_fault(delivery, packet.octets, &mut deliveries.bytes);
         }
     }
 
-    fn handle_timeout(&mut self, now: Instant) {
-        self.last_now = now;
-        self.inner.handle_timeout(now);
-    }
-
-    fn handle_path_error(&mut self, now: Instant, fault: PathFault<'_>) {
-        self.inner.handle_path_error(now, fault);
-    }
-
-    fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
-        self.last_now = now;
-        if self.fault == PlantedFault::Stick && self.packets >= FAULT_AFTER {
-            return;
-        }
-        self.inner.poll_transmit(now, batch);
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front().or_else(|| self.inner.poll_event())
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        match self.fault {
-            PlantedFault::Spin if self.packets >= FAULT_AFTER => Some(self.last_now),
-            _ => self.inner.poll_timeout(),
-        }
-    }
-
-    fn counters(&self) -> Counters {
-        self.inner.counters()
+    fn next_event(engine: &mut Faulty<Self>) -> Option<Event> {
+        engine.inner.poll_event()
     }
 }
 
-impl Associations for FaultyEngine {
+impl Associations for Faulty<dyn Associations> {
     fn submit(&mut self, now: Instant, id: AssociationId, end: u64, flags: SendFlags, note: &Note) {
         self.inner.submit(now, id, end, flags, note);
         self.fault_submission(now, id, end);
@@ -257,16 +278,8 @@ impl Associations for FaultyEngine {
         }
     }
 
-    engine::forward! { self.inner;
-        fn layout(&self, id: Option<AssociationId>) -> Layout;
-        fn connect(&mut self, now: Instant, to: &[Address]) -> Result<AssociationId, CommandError>;
-        fn listen(&mut self, accept: bool);
-        fn consume(&mut self, now: Instant, id: AssociationId, bytes: u64);
-        fn close(&mut self, now: Instant, id: AssociationId, how: Close);
-        fn status(&self, id: AssociationId) -> Status;
-        fn receive_window(&self) -> u64;
-        fn set_receive_full(&mut self, id: AssociationId, is_full: bool);
-        fn set_path_mtu(&mut self, now: Instant, id: AssociationId, octets: usize);
-        fn sort_by_priority(&self, ids: &mut [AssociationId]);
+    engine::forward_associations! { self => self.inner;
+        layout connect listen consume close status receive_window set_receive_full set_path_mtu
+        sort_by_priority
     }
 }

@@ -8,6 +8,7 @@ mod groups;
 mod retries;
 mod sctp;
 mod shortcut;
+mod xtp;
 
 use super::{GRACE_S, HEALED_S};
 pub use cells::CALLS_OVER_CELLS;
@@ -381,7 +382,7 @@ fn station(
     match protocol {
         Protocol::Xtp => {
             text.push_str(version);
-            xtp_options(dice, text, (corrupt, many_retries));
+            xtp::options(dice, text, (corrupt, many_retries));
         }
         Protocol::Xtp3 => {
             let _ = write!(text, ", resend_pairs = {resend_pairs}");
@@ -427,48 +428,25 @@ fn chips(dice: &mut Dice, text: &mut String) {
 /// Retries with which loss alone closes no circuit: with half of all frames lost, one in 10^12.
 pub(super) const RETRIES: u32 = 40;
 
-fn xtp_options(dice: &mut Dice, text: &mut String, (corrupt, many_retries): (bool, bool)) {
-    if many_retries {
-        let _ = write!(text, ", retries = {RETRIES}");
-    }
-    if dice.once_in(4) {
-        let packet = dice.one_of(&[128, 576, 1500]);
-        let _ = write!(text, ", packet = {packet}");
-    }
-    if dice.once_in(3) {
-        let window = dice.one_of(&["3 KiB", "16 KiB", "128 KiB"]);
-        let _ = write!(text, ", window = \"{window}\"");
-    }
-    if dice.once_in(3) {
-        text.push_str(", error = \"go-back-n\"");
-    }
-    if !corrupt && dice.once_in(4) {
-        text.push_str(", checksum = false");
-    }
-    if dice.once_in(3) {
-        text.push_str(", fastnak = true");
-    }
-    if dice.once_in(3) {
-        let kind = dice.one_of(&["newreno", "ledbat", "bbr"]);
-        let _ = write!(text, ", congestion = \"{kind}\"");
-    }
-    if dice.once_in(5) {
-        let rate = dice.one_of(&["500 kbit/s", "5 Mbit/s"]);
-        let _ = write!(text, ", rate = \"{rate}\"");
-    }
-    if dice.once_in(3) {
-        text.push_str(", explicit = false");
-    }
-    if dice.once_in(4) {
-        text.push_str(", status_every = \"4 KiB\"");
-    }
-}
-
 fn traffic(dice: &mut Dice, text: &mut String, stations: u64) {
     let (from, to) = senders_and_receivers(dice, stations);
+    messages(
+        dice,
+        text,
+        (&format!("{from:?}"), &format!("{to:?}")),
+        "{ fixed = 1460 }",
+    );
+    if dice.once_in(3) {
+        let _ = writeln!(text, "outstanding = {}", dice.among(1, 3));
+    }
+    let _ = writeln!(text, "start = \"{} ms\"\n", dice.among(0, 6000));
+}
+
+/// Messages from the stations `from` to those of `to`, of which some have the length that fills a packet.
+fn messages(dice: &mut Dice, text: &mut String, (from, to): (&str, &str), full: &str) {
     let length = dice.one_of(&[
         "{ fixed = 1 }",
-        "{ fixed = 1460 }",
+        full,
         "{ uniform = [1, 4000] }",
         "{ exponential = 500 }",
         "{ uniform = [1, 30000] }",
@@ -476,14 +454,10 @@ fn traffic(dice: &mut Dice, text: &mut String, stations: u64) {
     let between = dice.one_of(&["10 us", "1 ms", "50 ms"]);
     let _ = writeln!(
         text,
-        "[[traffic]]\nfrom = {from:?}\nto = {to:?}\nlength = {length}\n\
+        "[[traffic]]\nfrom = {from}\nto = {to}\nlength = {length}\n\
          interarrival = {{ exponential = \"{between}\" }}\nmessages = {}",
         dice.among(1, 40)
     );
-    if dice.once_in(3) {
-        let _ = writeln!(text, "outstanding = {}", dice.among(1, 3));
-    }
-    let _ = writeln!(text, "start = \"{} ms\"\n", dice.among(0, 6000));
 }
 
 /// All to two, one to all, or one to one.

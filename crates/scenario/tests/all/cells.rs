@@ -1,7 +1,8 @@
 //! ATM in scenarios: the line's rate, lost cells, priorities, adapters.
 
+use crate::texts;
 use scenario::outcome::AdapterRow;
-use scenario::{RunOutcome, parse, run};
+use scenario::{RunOutcome, parse};
 
 /// Senders 0 to 1 and a receiver 2 on lines of cells.
 fn text(medium: &str, station: &str, traffic: &str) -> String {
@@ -35,8 +36,7 @@ cells = { aal = "aal34" }"#;
 const PAGES: &str = "length = { fixed = 4000 }\nmessages = 500";
 
 fn outcome(text: &str) -> RunOutcome {
-    let scenario = parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    run(&scenario, &[], 1, |_| {}).expect("it builds")
+    texts::outcome(text, 1)
 }
 
 fn adapter(outcome: &RunOutcome, station: usize) -> AdapterRow {

@@ -1,5 +1,6 @@
 //! Crashes, partitions, flaps, periods of loss and inexact clocks.
 
+use crate::texts::{self, SLOW_LINK};
 use scenario::{RunOutcome, parse, run};
 
 /// Two stations on a link, a message every 10 ms for 4 s, and `more`.
@@ -13,12 +14,7 @@ fn outcome_of(messages: u64, engine: &str, more: &str) -> RunOutcome {
 
 fn outcome_with_seed(seed: u64, messages: u64, engine: &str, more: &str) -> RunOutcome {
     let text = format!(
-        r#"
-time_limit = "200 s"
-[medium]
-kind = "direct"
-rate = "10 Mbit/s"
-delay = "1 ms"
+        r#"{SLOW_LINK}
 [[station]]
 engine = {{ {engine} }}
 [[station]]
@@ -32,8 +28,7 @@ messages = {messages}
 {more}
 "#
     );
-    let scenario = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    run(&scenario, &[], seed, |_| {}).expect("it builds")
+    texts::outcome(&text, seed)
 }
 
 const XTP: &str = "protocol = \"xtp\"";

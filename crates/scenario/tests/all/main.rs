@@ -19,6 +19,7 @@ mod recorder;
 mod scenarios;
 mod shortcut;
 mod swarm;
+mod texts;
 mod traffic;
 mod transaction_packets;
 mod udp;

@@ -1,33 +1,10 @@
 //! Options of protocols: accepted, effective, and refused where a protocol does not have them.
 
+use crate::texts::{self, sixty_messages as text};
 use scenario::{RunOutcome, parse, run};
 
-fn text(engine: &str, faults: &str) -> String {
-    format!(
-        r#"
-time_limit = "300 s"
-[medium]
-kind = "direct"
-rate = "10 Mbit/s"
-delay = "5 ms"
-{faults}
-[[station]]
-count = 2
-engine = {{ {engine} }}
-[[traffic]]
-from = [0]
-to = [1]
-length = {{ fixed = "30 KiB" }}
-interarrival = {{ fixed = "30 ms" }}
-messages = 60
-"#
-    )
-}
-
 fn outcome(engine: &str, faults: &str) -> RunOutcome {
-    let text = text(engine, faults);
-    let scenario = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    run(&scenario, &[], 1, |_| {}).expect("it builds")
+    texts::outcome(&text(engine, faults), 1)
 }
 
 const LOSS: &str = "[faults]\nloss = \"5%\"";
@@ -106,8 +83,7 @@ fn links_of_an_mtu_lose_longer_packets_and_probes_find_it() {
     let of = |option: &str| {
         let engine = format!("protocol = \"sctp\", packet = 1500, retries = 3, {option}");
         let text = text(&engine, "mtu = 1300");
-        let scenario = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-        run(&scenario, &[], 1, |_| {}).expect("it builds")
+        texts::outcome(&text, 1)
     };
     let probing = of("path_mtu = \"probe\"");
     let receiver = &probing.circuits[0].receivers[0];
@@ -151,8 +127,7 @@ interarrival = {{ fixed = "20 ms" }}
 messages = 100
 "#
     );
-    let scenario = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    run(&scenario, &[], 1, |_| {}).expect("it builds")
+    texts::outcome(&text, 1)
 }
 
 #[test]

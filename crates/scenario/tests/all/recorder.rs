@@ -3,7 +3,7 @@
 use engine::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
-use testbed::{LinkPlan, Testbed, TestbedError, TestbedPlan};
+use testbed::{LinkPlan, Testbed, TestbedPlan};
 use wire::Arrival;
 use wire::observed::{Observed, PacketObserver, SentPackets};
 use wire_udp::UdpWire;
@@ -60,12 +60,5 @@ impl PacketObserver for SentRecorder {
 pub fn testbed(link: &str, seed: u64) -> Option<Testbed> {
     let path: link::Path = link.parse().expect("a path");
     let plan = TestbedPlan::pair(LinkPlan::Emulated(path, testbed::FrameMode::Single), seed);
-    match Testbed::up(&plan) {
-        Ok(testbed) => Some(testbed),
-        Err(error @ (TestbedError::Privilege(_) | TestbedError::Tap(_))) => {
-            eprintln!("SKIPPED: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    Testbed::up_or_skip(&plan)
 }

@@ -1,5 +1,6 @@
 //! Scenarios from their text to their results.
 
+use crate::texts;
 use scenario::sweep::{self, Axis};
 use scenario::{RunOutcome, parse, run, trace};
 use std::collections::BTreeSet;
@@ -15,16 +16,10 @@ time_limit = "100 s"
 
 [medium]
 {medium}
-
-[[station]]
-count = 2
-engine = {{ {engine} }}
-
-[[traffic]]
-from = [0]
-to = [1]
+{}
 {traffic}
-"#
+"#,
+        texts::pair(engine)
     )
 }
 

@@ -1,5 +1,6 @@
 //! Rings between stations of one host: the wire changes under an association, and back.
 
+use crate::texts::SLOW_LINK;
 use scenario::{RunOutcome, parse, run, trace};
 use std::sync::{Arc, Mutex};
 
@@ -8,12 +9,7 @@ const TAKEN: &str = "protocol = \"xtp\", shortcut = true";
 /// Two stations of one host on a slow link, a message each millisecond for 2 s, and `more`.
 fn text(engine: &str, more: &str) -> String {
     format!(
-        r#"
-time_limit = "200 s"
-[medium]
-kind = "direct"
-rate = "10 Mbit/s"
-delay = "1 ms"
+        r#"{SLOW_LINK}
 [[station]]
 count = 2
 engine = {{ {engine} }}

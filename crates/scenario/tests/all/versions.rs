@@ -1,35 +1,13 @@
 //! The versions of XTP in scenarios, and its router.
 
-use scenario::{RunOutcome, parse, run};
+use crate::texts::{outcome, sixty_messages};
+use scenario::{parse, run};
 use sim::PacketEvent;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-fn outcome(text: &str, seed: u64) -> RunOutcome {
-    let scenario = parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    run(&scenario, &[], seed, |_| {}).expect("it builds")
-}
-
 fn two_stations(engine: &str, faults: &str) -> String {
-    format!(
-        r#"
-time_limit = "300 s"
-[medium]
-kind = "direct"
-rate = "10 Mbit/s"
-delay = "5 ms"
-{faults}
-[[station]]
-count = 2
-engine = {{ protocol = "xtp", {engine} }}
-[[traffic]]
-from = [0]
-to = [1]
-length = {{ fixed = "30 KiB" }}
-interarrival = {{ fixed = "30 ms" }}
-messages = 60
-"#
-    )
+    sixty_messages(&format!("protocol = \"xtp\", {engine}"), faults)
 }
 
 #[test]

@@ -1,59 +1,18 @@
 //! Synthetic races: plans, and trials with noise drawn from a seed.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+#[path = "../../../results/tests/plain/mod.rs"]
+mod plain;
+
+pub use plain::plan;
 use random::SplitMix64;
-use results::{BlockPlan, Cell, Plan, SCHEMA_VERSION, Status, Trial, metric};
+use results::{Plan, Trial, metric};
 use std::collections::BTreeMap;
 
-pub const SIZES: [u64; 3] = [64, 1024, 16_384];
-
-pub fn plan(transports: &[&str]) -> Plan {
-    Plan {
-        version: SCHEMA_VERSION,
-        command: vec!["towpath".into(), "race".into()],
-        seed: 1,
-        transports: transports.iter().map(|&name| name.to_owned()).collect(),
-        baseline: transports[0].to_owned(),
-        control: true,
-        workloads: vec!["throughput".into()],
-        sizes: SIZES.to_vec(),
-        blocks: BlockPlan {
-            min: 5,
-            max: 20,
-            looks: vec![5, 10, 20],
-        },
-        alpha: 0.05,
-        equal_within: 0.03,
-        time_s: 60.0,
-        trial_s: 0.2,
-        options: BTreeMap::new(),
-    }
-}
-
 pub fn trial(block: u32, transport: &str, workload: &str, size: u64, value: f64) -> Trial {
-    let cell = Cell::default()
-        .with(Cell::TRANSPORT, transport)
-        .with(Cell::WORKLOAD, workload)
-        .with(Cell::SIZE, size);
     Trial {
-        version: SCHEMA_VERSION,
-        index: 0,
-        block,
-        cell,
-        control: false,
-        status: Status::Ok,
-        reason: String::new(),
-        disturbed: Vec::new(),
-        started_s: 0.0,
-        span_s: 0.2,
-        warm_up_s: 0.0,
         metrics: BTreeMap::from([(metric::primary(workload).to_owned(), value)]),
-        evidence: BTreeMap::new(),
-        histograms: BTreeMap::new(),
-        series: BTreeMap::new(),
-        ledger: None,
-        cpu: BTreeMap::new(),
-        effective: BTreeMap::new(),
+        ..plain::trial(block, plain::cell(transport, workload, size))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a host does with the driver of a stream and with time.
 
-use crate::kit::{Driver, driver, octets};
+use crate::kit::{Driver, alike, driver, octets};
 use streams::modules::{Buffer, Pass};
 use streams::{
     Context, Error, Hysteresis, Message, Module, ModuleInfo, Runtime, Side, StreamId, Want,
@@ -40,12 +40,7 @@ struct Echo;
 
 impl Module for Echo {
     fn info(&self) -> ModuleInfo {
-        let queue = streams::modules::PUT_ONLY;
-        ModuleInfo {
-            name: "echo",
-            read: queue,
-            write: queue,
-        }
+        alike("echo", streams::modules::PUT_ONLY)
     }
     fn open(&mut self, _: &mut Context<'_>) -> Result<(), Error> {
         Ok(())

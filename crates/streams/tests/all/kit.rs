@@ -42,6 +42,25 @@ pub fn driver(high: usize, low: usize) -> (Box<Driver>, Shared) {
     (Box::new(driver), device)
 }
 
+/// A module with a service procedure on both sides.
+pub fn info(name: &'static str, marks: Marks) -> ModuleInfo {
+    let queue = QueueInfo {
+        marks,
+        packet: (0, 4096),
+        service: true,
+    };
+    alike(name, queue)
+}
+
+/// A module whose sides are alike.
+pub fn alike(name: &'static str, queue: QueueInfo) -> ModuleInfo {
+    ModuleInfo {
+        name,
+        read: queue,
+        write: queue,
+    }
+}
+
 pub fn octets(message: &Message) -> Vec<u8> {
     let mut all = message
         .control
@@ -55,16 +74,7 @@ pub fn octets(message: &Message) -> Vec<u8> {
 
 impl Module for Driver {
     fn info(&self) -> ModuleInfo {
-        let queue = QueueInfo {
-            marks: self.marks,
-            packet: (0, 4096),
-            service: true,
-        };
-        ModuleInfo {
-            name: "device",
-            read: queue,
-            write: queue,
-        }
+        info("device", self.marks)
     }
 
     fn open(&mut self, _: &mut Context<'_>) -> Result<(), Error> {

@@ -1,12 +1,12 @@
 //! Multiplexing drivers: streams opened on them, and linked below them.
 
-use crate::kit::{Shared, driver, marks, octets};
+use crate::kit::{self, Shared, driver, marks, octets};
 use crate::random::Random;
 use std::sync::{Arc, Mutex};
 use streams::modules::{Buffer, Pass};
 use streams::{
     Error, Extra, Hysteresis, Leg, LegContext, LinkId, Marks, Message, MessageKind, ModuleInfo,
-    Multiplexer, Persistence, Priority, QueueInfo, Runtime, Side, StreamId, Want,
+    Multiplexer, Persistence, Priority, Runtime, Side, StreamId, Want,
 };
 
 /// Sends messages of its users down the link whose place among the links their first octet says, and what comes
@@ -27,16 +27,7 @@ impl Router {
     }
 
     fn info(&self) -> ModuleInfo {
-        let queue = QueueInfo {
-            marks: self.marks,
-            packet: (0, 4096),
-            service: true,
-        };
-        ModuleInfo {
-            name: "router",
-            read: queue,
-            write: queue,
-        }
+        kit::info("router", self.marks)
     }
 
     /// Where a message goes, and what goes there.

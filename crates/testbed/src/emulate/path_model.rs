@@ -167,12 +167,10 @@ impl FrameModel for PathModel {
 /// the measurement.
 fn without_faults(config: LinkConfig) -> LinkConfig {
     LinkConfig {
-        loss_ppm: 0,
-        bursts: None,
-        duplicate_ppm: 0,
-        reorder_ppm: 0,
-        corrupt_ppm: 0,
-        cut: false,
-        ..config
+        rate_bps: config.rate_bps,
+        delay_ps: config.delay_ps,
+        jitter_ps: config.jitter_ps,
+        queue_bytes: config.queue_bytes,
+        ..LinkConfig::default()
     }
 }

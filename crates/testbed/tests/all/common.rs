@@ -2,25 +2,14 @@
 
 use std::net::UdpSocket;
 use std::time::Duration;
-use testbed::{Host, LinkPlan, Testbed, TestbedError, TestbedPlan};
+use testbed::{Host, LinkPlan, Testbed, TestbedPlan};
 
 /// Timeout of all waits.
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A testbed of two hosts over `link`; None, with a SKIPPED line, without privileges.
 pub fn up(link: &str) -> Option<Testbed> {
-    up_plan(&TestbedPlan::pair(parse(link), 1))
-}
-
-pub fn up_plan(plan: &TestbedPlan) -> Option<Testbed> {
-    match Testbed::up(plan) {
-        Ok(testbed) => Some(testbed),
-        Err(error @ (TestbedError::Privilege(_) | TestbedError::Tap(_))) => {
-            eprintln!("SKIPPED: {error}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    Testbed::up_or_skip(&TestbedPlan::pair(parse(link), 1))
 }
 
 pub fn parse(link: &str) -> LinkPlan {

@@ -1,6 +1,6 @@
 //! Hosts, their links and their end.
 
-use crate::common::{parse, socket, up, up_plan};
+use crate::common::{parse, socket, up};
 use std::process::{Command, Stdio};
 use testbed::{HostPlan, Testbed, TestbedPlan};
 
@@ -62,7 +62,7 @@ fn link_shared_by_more_than_two_hosts() {
     for name in ["c", "d"] {
         plan.hosts.push(HostPlan::new(name));
     }
-    let Some(testbed) = up_plan(&plan) else {
+    let Some(testbed) = Testbed::up_or_skip(&plan) else {
         return;
     };
     testbed.begin(1);

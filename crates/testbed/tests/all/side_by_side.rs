@@ -1,12 +1,12 @@
 //! Links side by side, and hosts at their ends.
 
-use crate::common::{TEST_TIMEOUT, parse, socket, up, up_plan};
+use crate::common::{TEST_TIMEOUT, parse, socket, up};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use testbed::{HostPlan, LinkEnds, Links, Testbed, TestbedPlan, calibrate};
 
 fn side_by_side(links: &str, ipv6: bool) -> Option<Testbed> {
     let links: Links = links.parse().expect("links");
-    up_plan(&TestbedPlan {
+    Testbed::up_or_skip(&TestbedPlan {
         ipv6,
         ..TestbedPlan::pair_over(links, 1)
     })
@@ -100,7 +100,7 @@ fn star_joins_the_first_host_to_all_others() {
         ends: LinkEnds::Star,
         ..TestbedPlan::pair(parse("rate=100mbit"), 1)
     };
-    let Some(testbed) = up_plan(&plan) else {
+    let Some(testbed) = Testbed::up_or_skip(&plan) else {
         return;
     };
     testbed.begin(1);

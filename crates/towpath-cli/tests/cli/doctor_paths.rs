@@ -4,7 +4,7 @@ use crate::agents::{Agent, exchange_keys, with_keys};
 use crate::support::{CommandOutput, Scratch, finish, program, towpath};
 use serde_json::Value;
 use std::process::{Command, Stdio};
-use testbed::{Host, Testbed, TestbedError, TestbedPlan};
+use testbed::{Host, Testbed, TestbedPlan};
 
 #[track_caller]
 fn json(said: &CommandOutput) -> Value {
@@ -143,12 +143,8 @@ fn assert_slow_link_found(links: &str, link: usize) {
         mtu: 1300,
         ..TestbedPlan::pair_over(links.parse().expect("links"), 1)
     };
-    let testbed = match Testbed::up(&plan) {
-        Ok(testbed) => testbed,
-        Err(error @ (TestbedError::Privilege(_) | TestbedError::Tap(_))) => {
-            return eprintln!("SKIPPED: {error}");
-        }
-        Err(error) => panic!("{error}"),
+    let Some(testbed) = Testbed::up_or_skip(&plan) else {
+        return;
     };
     let [near_host, far_host] = testbed.hosts() else {
         panic!("two hosts");

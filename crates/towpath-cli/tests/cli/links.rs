@@ -1,7 +1,7 @@
 //! Effects of links of each kind on transports.
 
 use crate::support::{Scratch, is_running, is_valid_trial, program, signal, trials_of, wait_until};
-use crate::testbeds::{can_create_hosts, evidence, linked, towpath_in};
+use crate::testbeds::{can_create_hosts, evidence, in_testbeds, linked, towpath_in};
 use results::{Status, Trial};
 use rustix::process::Signal;
 use std::process::Stdio;
@@ -163,11 +163,7 @@ fn host_loopback_works_and_killed_testbed_is_swept() {
         return;
     }
     let scratch = Scratch::new();
-    let run = |arguments: &[&str]| {
-        let mut all = vec!["testbed"];
-        all.extend(arguments);
-        towpath_in(&scratch, &all)
-    };
+    let run = |arguments: &[&str]| in_testbeds(&scratch, arguments);
     let up = run(&["up", "--name", "self"]);
     assert_eq!(up.code, 0, "{}", up.err);
     // A race within a host, over its own loopback.

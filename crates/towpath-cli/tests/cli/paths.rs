@@ -1,7 +1,7 @@
 //! Links side by side: who uses them, and what the result says of each.
 
 use crate::support::{Scratch, program, race, towpath, trials_of};
-use crate::testbeds::{can_create_hosts, evidence, linked, towpath_in};
+use crate::testbeds::{can_create_hosts, evidence, in_testbeds, linked};
 use results::{RunData, Status};
 use std::fs;
 use std::process::Stdio;
@@ -197,11 +197,7 @@ fn testbed_with_two_links_describes_each() {
         return;
     }
     let scratch = Scratch::new();
-    let run = |arguments: &[&str]| {
-        let mut all = vec!["testbed"];
-        all.extend(arguments);
-        towpath_in(&scratch, &all)
-    };
+    let run = |arguments: &[&str]| in_testbeds(&scratch, arguments);
     let up = run(&words!(
         "up --name two --link delay=1ms+ether10 --hosts 3 --star"
     ));

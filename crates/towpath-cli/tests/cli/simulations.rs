@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::fs;
 
 /// A short scenario in a file of `scratch`.
-fn scenario(scratch: &Scratch) -> String {
+pub fn scenario(scratch: &Scratch) -> String {
     let text = r#"
 name = "short"
 time_limit = "10 s"

@@ -251,6 +251,11 @@ fn killed_race_leaves_no_namespaces_or_processes() {
     assert_eq!(left(), 0);
 }
 
+/// Runs a command of `towpath testbed`.
+pub fn in_testbeds(scratch: &Scratch, arguments: &[&str]) -> CommandOutput {
+    towpath_in(scratch, &[&["testbed"], arguments].concat())
+}
+
 /// The network namespace of a process, by its number.
 fn namespace(process: u32) -> Option<std::path::PathBuf> {
     fs::read_link(format!("/proc/{process}/ns/net")).ok()
@@ -262,11 +267,7 @@ fn testbed_stays_up_until_down() {
         return;
     }
     let scratch = Scratch::new();
-    let run = |arguments: &[&str]| {
-        let mut all = vec!["testbed"];
-        all.extend(arguments);
-        towpath_in(&scratch, &all)
-    };
+    let run = |arguments: &[&str]| in_testbeds(&scratch, arguments);
     let up = run(&words!("up --name lab --link delay=1ms --hosts 3 -6"));
     assert_eq!(up.code, 0, "{}", up.err);
     assert!(up.out.contains("c 10.77.0.3 fd77::3"), "{}", up.out);

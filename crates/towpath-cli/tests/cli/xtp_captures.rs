@@ -1,8 +1,8 @@
 //! Captures of XTP as Wireshark's dissector reads them with the script that is shipped.
 
 use crate::ring_captures::captured_race;
+use crate::simulations::scenario;
 use crate::support::{Scratch, dissector, towpath, tshark_fields};
-use std::fs;
 use std::path::Path;
 
 /// Protocols, key, and whether it is malformed, of each packet of XTP in a capture; None without tshark.
@@ -41,22 +41,7 @@ fn capture_of_a_race_has_packets_of_xtp_over_udp() {
 #[test]
 fn capture_of_virtual_time_has_frames_of_xtp() {
     let scratch = Scratch::new();
-    let scenario = r#"
-        time_limit = "60 s"
-        [medium]
-        kind = "ether10"
-        [[station]]
-        count = 2
-        engine = { protocol = "xtp" }
-        [[traffic]]
-        from = [0]
-        to = [1]
-        length = { fixed = 2000 }
-        interarrival = { fixed = "1 ms" }
-        messages = 20
-    "#;
-    fs::write(scratch.path("pages.toml"), scenario).expect("room");
-    let (run, file) = (scratch.text("pages.toml"), scratch.text("pages.pcapng"));
+    let (run, file) = (scenario(&scratch), scratch.text("pages.pcapng"));
     let done = towpath(&["sim", "run", &run, "--pcap", &file]);
     assert_eq!(done.code, 0, "{}", done.err);
     if let Some(packets) = xtp_packets(&file) {

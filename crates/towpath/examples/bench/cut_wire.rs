@@ -1,11 +1,10 @@
 //! A wire whose first path can be cut: what it sends there is lost without a word.
 
-use engine::{Address, LocalAddress, PacketLen, Path};
+use engine::{LocalAddress, Path};
 use std::io::{self, IoSlice};
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
+use wire::{Taken, Wire};
 
 /// Whether the path is cut. Clones share it.
 #[derive(Clone, Default)]
@@ -44,26 +43,15 @@ impl<W: Wire> Wire for CutWire<W> {
         path: Path,
         slices: &[IoSlice<'_>],
         segment_size: usize,
-    ) -> io::Result<wire::Taken> {
+    ) -> io::Result<Taken> {
         if path.local == LocalAddress(0) && self.cut.0.load(Ordering::SeqCst) {
-            return Ok(wire::Taken::Copied);
+            return Ok(Taken::Copied);
         }
         self.wire.send_by_reference(path, slices, segment_size)
     }
 
-    engine::forward! { self.wire;
-        fn capabilities(&self) -> Capabilities;
-        fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival>;
-        fn poll_path_error(&mut self) -> Option<PathReport>;
-        fn set_fragmentation(&mut self, fragmentation: engine::Fragmentation);
-        fn path_mtu(&mut self, path: Path) -> usize;
-        fn unanswerable(&self) -> u64;
-        fn set_packet_len(&mut self, packet_len: PacketLen);
-        fn descriptor(&self) -> Option<BorrowedFd<'_>>;
-        fn has_buffered(&self) -> bool;
-        fn may_wait(&mut self) -> bool;
-        fn join(&mut self, group: Address) -> io::Result<()>;
-        fn leave(&mut self, group: Address) -> io::Result<()>;
-        fn receiver(&self) -> Option<Box<dyn Receiver>>;
+    wire::forward! { self => self.wire;
+        capabilities receive poll_path_error set_fragmentation path_mtu unanswerable
+        set_packet_len descriptor has_buffered may_wait join leave receiver
     }
 }

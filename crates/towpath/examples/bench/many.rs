@@ -1,5 +1,6 @@
 //! Many associations of one endpoint, all of which always have data to send.
 
+use crate::peer::{Outcome, Peer};
 use driver::Watch;
 use engine::{AssociationId, Associations};
 use std::collections::BTreeMap;
@@ -7,13 +8,13 @@ use std::io;
 use std::time::{Duration, Instant};
 use wire::Wire;
 
-/// Sends until `end` on all of `ids`, by `try_send` of the one at an index.
+/// Sends until `end` on all of `ids`, by `try_send` of the one at an index; then ends the peer and this process.
 pub fn keep_full<E: Associations, W: Wire>(
     ids: &[AssociationId],
     watch: &mut Watch<E, W>,
-    end: Instant,
+    (end, peer): (Instant, Peer),
     mut try_send: impl FnMut(usize) -> io::Result<()>,
-) -> io::Result<()> {
+) -> Outcome<()> {
     let index: BTreeMap<_, _> = ids.iter().copied().zip(0..).collect();
     let mut open: Vec<usize> = (0..ids.len()).collect();
     let mut ready = Vec::new();
@@ -25,7 +26,7 @@ pub fn keep_full<E: Associations, W: Wire>(
         watch.poll_ready(&mut ready)?;
         open.extend(ready.drain(..).filter_map(|id| index.get(&id).copied()));
     }
-    Ok(())
+    peer.end_both()
 }
 
 /// Whether there was room.

@@ -41,6 +41,12 @@ impl Peer {
         })
     }
 
+    /// Ends it and this process, which prints the line that it prints. Circuits of neither are closed.
+    pub fn end_both(self) -> Outcome<()> {
+        println!("{}", self.end()?);
+        std::process::exit(0)
+    }
+
     /// Ends it; returns the line it prints.
     pub fn end(mut self) -> Outcome<String> {
         drop(self.child.stdin.take());

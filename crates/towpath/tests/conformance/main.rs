@@ -394,6 +394,21 @@ fn assert_full_circuit_blocks(subject: &Subject) {
     assert!(same, "{}: bytes changed", subject.name());
 }
 
+/// A message of `len` bytes comes to a circuit that is waited for.
+fn assert_comes(circuit: &mut dyn Circuit, len: usize) {
+    let deadline = Instant::now() + LIMIT;
+    let got = loop {
+        let waited = circuit.wait(towpath::Interest::Read, deadline);
+        waited.expect("nothing fails");
+        match circuit.try_recv(&mut [0; 64]) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            got => break got.expect("a message"),
+        }
+        assert!(Instant::now() < deadline, "nothing comes");
+    };
+    assert_eq!(got, Some(len));
+}
+
 #[test]
 fn wait_returns_at_deadline_and_on_arrival() {
     for_each(&Options::default(), |subject| {
@@ -403,19 +418,7 @@ fn wait_returns_at_deadline_and_on_arrival() {
             .wait(towpath::Interest::Read, soon)
             .expect("nothing fails");
         send(&mut *pair.client, b"now");
-        let mut buffer = [0; 64];
-        let deadline = Instant::now() + LIMIT;
-        let got = loop {
-            pair.server
-                .wait(towpath::Interest::Read, deadline)
-                .expect("nothing fails");
-            match pair.server.try_recv(&mut buffer) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                got => break got.expect("a message"),
-            }
-            assert!(Instant::now() < deadline, "{}", subject.name());
-        };
-        assert_eq!(got, Some(3), "{}", subject.name());
+        assert_comes(&mut *pair.server, 3);
     });
 }
 

@@ -1,7 +1,7 @@
 //! Modules between the user and the transport: what every circuit promises holds with them too.
 
 use super::support::{LIMIT, Subject, flush, for_each, pattern, recv, recv_bytes, recv_one, send};
-use super::{allowed, assert_full_circuit_blocks};
+use super::{allowed, assert_comes, assert_full_circuit_blocks};
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 use towpath::{Interest, Options, all};
@@ -117,16 +117,7 @@ fn wait_with_modules_returns_at_deadline_and_on_arrival() {
         assert_eq!(nothing.kind(), ErrorKind::WouldBlock, "{}", subject.name());
         send(&mut *pair.client, b"now");
         flush(&mut *pair.client);
-        let deadline = Instant::now() + LIMIT;
-        let got = loop {
-            pair.server.wait(Interest::Read, deadline).expect("a wait");
-            match pair.server.try_recv(&mut buffer) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                got => break got.expect("a message"),
-            }
-            assert!(Instant::now() < deadline, "{}", subject.name());
-        };
-        assert_eq!(got, Some(3), "{}", subject.name());
+        assert_comes(&mut *pair.server, 3);
     });
 }
 

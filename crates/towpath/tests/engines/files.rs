@@ -3,7 +3,7 @@
 use crate::hostile_datagrams::bombard;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -402,6 +402,22 @@ fn offer_that_trickles_is_refused() {
     assert_eq!(error.kind(), ErrorKind::TimedOut);
 }
 
+/// Sends a file to hosts by a group: what became of it at each; None, with a SKIPPED line, where there are no groups.
+fn sent_to_group(
+    hosts: &[SocketAddr],
+    group: SocketAddr,
+    path: &Path,
+) -> Option<Vec<io::Result<SentFile>>> {
+    let words = GroupWords::default();
+    match send_to_group(&endpoint(), hosts, (group, &words), path, &mut |_| ()) {
+        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {
+            eprintln!("SKIPPED: the loopback of this machine carries no groups: {error}");
+            None
+        }
+        sent => Some(sent.expect("the group is there")),
+    }
+}
+
 #[test]
 fn stranger_on_an_asked_host_is_no_member() {
     let here = Scratch::new();
@@ -409,21 +425,10 @@ fn stranger_on_an_asked_host_is_no_member() {
     let (host, address) = (Host::new(false), example_group());
     let settings = GroupEndpointConfig::default();
     let stranger = group::Receiver::join(address, host.address.ip(), &settings).expect("it joins");
-    let sent = send_to_group(
-        &endpoint(),
-        &[host.address],
-        (address, &GroupWords::default()),
-        &path,
-        &mut |_| (),
-    );
-    let sent = match sent {
-        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {
-            eprintln!("SKIPPED: the loopback of this machine carries no groups: {error}");
-            return;
-        }
-        sent => sent.expect("the group is there").remove(0),
+    let Some(mut sent) = sent_to_group(&[host.address], address, &path) else {
+        return;
     };
-    assert_eq!(sent.expect("it arrives").size, 300_000);
+    assert_eq!(sent.remove(0).expect("it arrives").size, 300_000);
     let heard = stranger.accept(Duration::from_millis(300));
     assert!(heard.is_err(), "a stranger received the file");
 }
@@ -438,19 +443,8 @@ fn file_is_sent_to_many_hosts_at_once() {
     hosts[0].folder.file(".data.part", &content[..2_000_000]);
     hosts[2].folder.file("data", b"other");
     let addresses: Vec<SocketAddr> = hosts.iter().map(|host| host.address).collect();
-    let sent = send_to_group(
-        &endpoint(),
-        &addresses,
-        (example_group(), &GroupWords::default()),
-        &path,
-        &mut |_| (),
-    );
-    let sent = match sent {
-        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {
-            eprintln!("SKIPPED: the loopback of this machine carries no groups: {error}");
-            return;
-        }
-        sent => sent.expect("the group is there"),
+    let Some(sent) = sent_to_group(&addresses, example_group(), &path) else {
+        return;
     };
     for (host, sent) in hosts.iter().zip(sent).take(2) {
         let whole = SentFile {

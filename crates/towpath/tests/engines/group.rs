@@ -340,20 +340,24 @@ impl Drop for Ended {
     }
 }
 
+/// Sends `bytes`, which all members have in the end.
+fn send_to_all(mut sender: Sender, bytes: &[u8]) {
+    send_all(&mut sender, bytes);
+    let report = sender.close(LIMIT).expect("all have everything");
+    let is_done = report
+        .iter()
+        .all(|member| member.state == MemberState::Done);
+    assert!(is_done);
+}
+
 #[test]
 fn one_process_sends_to_five_processes() {
     let group = example_group();
     let mut children: Vec<_> = (0..5).map(|_| Ended(child(group))).collect();
     let bytes = pattern(2 << 20);
-    let mut sender =
+    let sender =
         Sender::open(group, LOCAL, &GroupEndpointConfig::for_members(5)).expect("it opens");
-    send_all(&mut sender, &bytes);
-    let report = sender.close(LIMIT).expect("all have everything");
-    assert!(
-        report
-            .iter()
-            .all(|member| member.state == MemberState::Done)
-    );
+    send_to_all(sender, &bytes);
     for child in &mut children {
         let output = child.0.stdout.take().expect("a pipe");
         let mut lines = BufReader::new(output).lines().map_while(Result::ok);
@@ -402,14 +406,8 @@ fn ipv6_group_receives_every_byte() {
         let bytes = pattern(500_000);
         let settings = GroupEndpointConfig::for_members(3);
         let receivers: Vec<_> = (0..3).map(|_| receive(group, local, &settings)).collect();
-        let mut sender = Sender::open(group, local, &settings).expect("it opens");
-        send_all(&mut sender, &bytes);
-        let report = sender.close(LIMIT).expect("all have everything");
-        assert!(
-            report
-                .iter()
-                .all(|member| member.state == MemberState::Done)
-        );
+        let sender = Sender::open(group, local, &settings).expect("it opens");
+        send_to_all(sender, &bytes);
         for receiver in receivers {
             assert!(receiver.join().expect("no panic") == bytes);
         }

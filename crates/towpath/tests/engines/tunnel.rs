@@ -350,8 +350,8 @@ fn refusing_target_resets_connection() {
     assert_eq!((near.broken, far.broken), (1, 1));
 }
 
-#[test]
-fn reset_on_one_side_resets_the_other() {
+/// A path, and both ends of a connection through it that have said hello.
+fn greeted() -> (Path, TcpStream, TcpStream) {
     let listener = TcpListener::bind(local()).expect("a free port");
     let target = listener.local_addr().expect("bound");
     let path = Path::to(target, &EndpointConfig::default(), 10);
@@ -359,6 +359,12 @@ fn reset_on_one_side_resets_the_other() {
     tcp.write_all(b"hello").expect("space to send");
     let mut server = with_timeouts(listener.accept().expect("a peer").0);
     server.read_exact(&mut [0; 5]).expect("a greeting");
+    (path, tcp, server)
+}
+
+#[test]
+fn reset_on_one_side_resets_the_other() {
+    let (path, tcp, mut server) = greeted();
     let socket = socket2::SockRef::from(&tcp);
     socket.set_linger(Some(Duration::ZERO)).expect("an option");
     drop(tcp);
@@ -370,13 +376,7 @@ fn reset_on_one_side_resets_the_other() {
 /// A read of TCP returns less than there is where an urgent octet is next (tcp(7)); what follows it comes too.
 #[test]
 fn what_follows_an_urgent_octet_is_carried() {
-    let listener = TcpListener::bind(local()).expect("a free port");
-    let target = listener.local_addr().expect("bound");
-    let path = Path::to(target, &EndpointConfig::default(), 10);
-    let mut tcp = path.connect();
-    tcp.write_all(b"hello").expect("space to send");
-    let mut server = with_timeouts(listener.accept().expect("a peer").0);
-    server.read_exact(&mut [0; 5]).expect("a greeting");
+    let (path, mut tcp, mut server) = greeted();
     for _ in 0..20 {
         let (before, after) = (bytes(1000, 1), bytes(3000, 2));
         tcp.write_all(&before).expect("space to send");

@@ -5,7 +5,7 @@ use engine::Address;
 use std::io::{ErrorKind, IoSlice};
 use std::net::SocketAddr;
 use std::time::Instant;
-use testbed::{Testbed, TestbedError, TestbedPlan};
+use testbed::{Testbed, TestbedPlan};
 use wire::Wire;
 use wire_ip::IpWire;
 use wire_udp::UdpWire;
@@ -77,13 +77,8 @@ fn poll(wire: &mut impl Wire, buffer: &mut [u8]) -> Address {
 #[test]
 fn multicast_reaches_another_host() {
     let plan = TestbedPlan::pair("".parse().expect("an empty link"), 1);
-    let testbed = match Testbed::up(&plan) {
-        Ok(testbed) => testbed,
-        Err(error @ (TestbedError::Privilege(_) | TestbedError::Tap(_))) => {
-            eprintln!("SKIPPED: {error}");
-            return;
-        }
-        Err(error) => panic!("{error}"),
+    let Some(testbed) = Testbed::up_or_skip(&plan) else {
+        return;
     };
     let wires = [0, 1].map(|at| {
         let host = &testbed.hosts()[at];

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use testbed::{Host, INTERFACE, Testbed, TestbedError, TestbedPlan};
+use testbed::{Host, INTERFACE, Testbed, TestbedPlan};
 use wire_ip::IpWire;
 
 /// IP protocol number of XTP (IANA).
@@ -24,13 +24,8 @@ fn tshark_reads_xtp_over_raw_ip_without_errors() {
     for ipv6 in [false, true] {
         let mut plan = TestbedPlan::pair("rate=100mbit,delay=1ms".parse().expect("a link"), 1);
         plan.ipv6 = ipv6;
-        let testbed = match Testbed::up(&plan) {
-            Ok(testbed) => testbed,
-            Err(error @ (TestbedError::Privilege(_) | TestbedError::Tap(_))) => {
-                eprintln!("SKIPPED: {error}");
-                return;
-            }
-            Err(error) => panic!("{error}"),
+        let Some(testbed) = Testbed::up_or_skip(&plan) else {
+            return;
         };
         let file = Scratch::new(ipv6);
         let out = File::create(&file.0).expect("room for a file");

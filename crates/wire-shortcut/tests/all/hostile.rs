@@ -4,26 +4,17 @@
 #[path = "../../../../fuzz/src/shortcut.rs"]
 mod targets;
 
+use crate::drawn::{drawn_octets, seeds};
 use crate::support::{HERE, Pair, address, on, receive_one, send, wire};
 use wire::Wire;
 use wire_shortcut::{MeetingPlace, ShortcutWire, offer};
 
 #[test]
 fn drawn_datagrams_are_packets_or_offers_that_nobody_made() {
-    let wanted = std::env::var("TOWPATH_SEEDS").ok();
-    let rounds = wanted.and_then(|text| text.parse().ok()).unwrap_or(300);
-    let mut whole = 0;
-    for round in 0..rounds {
-        let mut state = round + 1;
-        let mut random = move || {
-            state = u64::wrapping_mul(state, 6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) as u32
-        };
-        let len = random() % 300;
-        let octets: Vec<u8> = (0..len).map(|_| random() as u8).collect();
-        whole += targets::datagrams(&octets);
-    }
+    let seeds = seeds(300);
+    let rounds = seeds.end - seeds.start;
+    let octets = seeds.map(|seed| drawn_octets(seed, 300));
+    let whole: u64 = octets.map(|octets| targets::datagrams(&octets)).sum();
     assert!(2 * whole > rounds, "{whole} packets of {rounds} scripts");
 }
 

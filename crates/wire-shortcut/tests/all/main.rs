@@ -1,6 +1,8 @@
 //! Two wires of one process: how they meet, what goes through rings, and what becomes of it when a ring
 //! ends.
 
+#[path = "../../../../fuzz/src/drawn.rs"]
+mod drawn;
 mod hostile;
 mod support;
 

@@ -6,23 +6,20 @@
 //! soon as they are theirs again. In half of the runs the receiver's socket has little room. Engines, pumps and sockets are the real ones in one thread, and
 //! the clock stands still while packets move. TOWPATH_SEEDS is the number of seeds, TOWPATH_SEED the only one.
 
+use crate::drawn::seeds;
 use driver::Pump;
 use driver::lend::{Buffer, PageBuffer};
 use driver::receive_queue::{MessageReader, ReadOutcome};
 use driver::sys::{Producer, ring};
-use engine::{
-    Address, AssociationId, Associations, Fragmentation, Framing, Instant, PacketLen, Path,
-    Protocol, SplitMix64,
-};
+use engine::{Address, AssociationId, Associations, Framing, Instant, Path, Protocol, SplitMix64};
 use engine_xtp::{Config, Xtp};
 use rustix::net::RecvFlags;
 use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::Arc;
-use wire::{Arrival, Capabilities, PathReport, Receiver, Taken, Wire};
+use wire::{Taken, Wire};
 use wire_udp::UdpWire;
 
 /// Seeds of a usual run.
@@ -135,21 +132,9 @@ impl Wire for CountingWire {
         Ok(taken)
     }
 
-    engine::forward! { self.udp;
-        fn capabilities(&self) -> Capabilities;
-        fn send(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()>;
-        fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival>;
-        fn poll_path_error(&mut self) -> Option<PathReport>;
-        fn set_fragmentation(&mut self, fragmentation: Fragmentation);
-        fn path_mtu(&mut self, path: Path) -> usize;
-        fn unanswerable(&self) -> u64;
-        fn set_packet_len(&mut self, packet_len: PacketLen);
-        fn descriptor(&self) -> Option<BorrowedFd<'_>>;
-        fn has_buffered(&self) -> bool;
-        fn may_wait(&mut self) -> bool;
-        fn join(&mut self, group: Address) -> io::Result<()>;
-        fn leave(&mut self, group: Address) -> io::Result<()>;
-        fn receiver(&self) -> Option<Box<dyn Receiver>>;
+    wire::forward! { self => self.udp;
+        capabilities send receive poll_path_error set_fragmentation path_mtu unanswerable
+        set_packet_len descriptor has_buffered may_wait join leave receiver
     }
 }
 
@@ -424,11 +409,7 @@ impl Run {
 
 #[test]
 fn stream_by_reference_outlives_loss_duplicates_and_pages_that_changed() {
-    let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    let seeds = match number("TOWPATH_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("TOWPATH_SEEDS").unwrap_or(SEEDS),
-    };
+    let seeds = seeds(SEEDS);
     let (mut tally, count) = (Tally::default(), seeds.end - seeds.start);
     for seed in seeds {
         eprintln!("seed {seed}");

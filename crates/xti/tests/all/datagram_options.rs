@@ -1,9 +1,9 @@
 //! Options of a single datagram: what is sent with one, what comes with one, what is refused.
 
-use crate::kit::{LIMIT, loopback};
+use crate::kit::{LIMIT, loopback, option};
 use std::sync::Arc;
 use std::time::Instant;
-use xti::tpi::{OptionStatus, TransportOption, level, name};
+use xti::tpi::{OptionStatus, level, name};
 use xti::{
     DatagramFailure, ServiceType, StreamOptions, TliError, XtiEndpoint, inet, loopback as host,
 };
@@ -13,15 +13,6 @@ fn bound() -> (XtiEndpoint, Vec<u8>) {
     let end = XtiEndpoint::open_udp(setup, StreamOptions::default()).unwrap();
     let address = end.bind(&loopback(), 0).unwrap().address;
     (end, address)
-}
-
-fn option(level: u32, name: u32, value: &[u8]) -> TransportOption {
-    TransportOption {
-        level,
-        name,
-        status: None,
-        value: value.to_vec(),
-    }
 }
 
 /// A datagram, and the type of service and the time to live that it came with.

@@ -34,6 +34,16 @@ fn refusal(of: u32, tli: TliError) -> Option<Primitive> {
     })
 }
 
+/// A request to be bound to any address.
+fn bind_request() -> Vec<u8> {
+    let (address, indications) = (Vec::new(), 0);
+    Primitive::BindRequest {
+        address,
+        indications,
+    }
+    .octets()
+}
+
 #[test]
 fn request_out_of_state_is_refused_by_name() {
     let requests = [
@@ -54,15 +64,7 @@ fn request_out_of_state_is_refused_by_name() {
         put(&mut runtime, stream, &request.octets());
         let refused = refusal(request.number(), TliError::OutOfState);
         assert_eq!(answer(&mut runtime, stream), refused);
-        put(
-            &mut runtime,
-            stream,
-            &Primitive::BindRequest {
-                address: vec![],
-                indications: 0,
-            }
-            .octets(),
-        );
+        put(&mut runtime, stream, &bind_request());
         assert!(matches!(
             answer(&mut runtime, stream),
             Some(Primitive::BindAck { .. })
@@ -85,15 +87,7 @@ fn data_before_a_connection_fail_the_stream_and_in_idle_they_vanish() {
         );
     }
     let (mut runtime, stream) = open();
-    put(
-        &mut runtime,
-        stream,
-        &Primitive::BindRequest {
-            address: vec![],
-            indications: 0,
-        }
-        .octets(),
-    );
+    put(&mut runtime, stream, &bind_request());
     answer(&mut runtime, stream);
     runtime.write(stream, b"crossed a disconnection").unwrap();
     runtime.run(100);

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use streams::{Error, Runtime, StreamId};
+use xti::tpi::TransportOption;
 use xti::{Hysteresis, Marks, StreamOptions, XtiEndpoint, inet};
 
 /// Ends a test that hangs.
@@ -59,4 +61,27 @@ pub fn all_options() -> Vec<StreamOptions> {
         }
     }
     all
+}
+
+/// A request of a head, and its answer.
+pub fn ask(
+    runtime: &mut Runtime,
+    stream: StreamId,
+    command: u32,
+    octets: &[u8],
+) -> Result<(i32, Vec<u8>), Error> {
+    runtime.request(stream, command, octets).unwrap();
+    runtime.run(100);
+    let answer = runtime.take_answer(stream)?;
+    Ok((answer.value, answer.octets))
+}
+
+/// An option to ask for.
+pub fn option(level: u32, name: u32, value: &[u8]) -> TransportOption {
+    TransportOption {
+        level,
+        name,
+        status: None,
+        value: value.to_vec(),
+    }
 }

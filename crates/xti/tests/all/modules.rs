@@ -1,9 +1,9 @@
 //! `tirdwr` and `timod` on streams over providers.
 
-use crate::kit::{LIMIT, deadline};
+use crate::kit::{LIMIT, ask, deadline};
 use std::io::{Read, Write};
 use std::sync::Arc;
-use streams::{Error, Hysteresis, Runtime, StreamId};
+use streams::{Error, Hysteresis, Runtime};
 use xti::modules::{Timod, command};
 use xti::tpi::{Primitive, parse};
 use xti::{
@@ -155,18 +155,6 @@ fn expedited_data_that_wait_refuse_the_module_and_nothing_is_lost() {
         let got = server.receive_within(&mut buffer, LIMIT).unwrap();
         assert_eq!((&buffer[..got.len], got.expedited), (octets, expedited));
     }
-}
-
-fn ask(
-    runtime: &mut Runtime,
-    stream: StreamId,
-    command: u32,
-    octets: &[u8],
-) -> Result<(i32, Vec<u8>), Error> {
-    runtime.request(stream, command, octets).unwrap();
-    runtime.run(100);
-    let answer = runtime.take_answer(stream)?;
-    Ok((answer.value, answer.octets))
 }
 
 #[test]

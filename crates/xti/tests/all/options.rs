@@ -1,21 +1,12 @@
 //! Options of endpoints: what is taken, checked, refused, and what the socket has then.
 
-use crate::kit::{LIMIT, deadline, listener, loopback, open, pair};
+use crate::kit::{LIMIT, deadline, listener, loopback, open, option, pair};
 use std::sync::Arc;
 use xti::tpi::{ALL_OPTIONS, OptionStatus, OptionsAction, TransportOption, level, name};
 use xti::{StreamOptions, TliError, With, XtiEndpoint, XtiState, inet};
 
 use OptionStatus::{Failure, NotSupported, PartSuccess, ReadOnly, Success};
 use OptionsAction::{Check, Current, Default as Defaults, Negotiate};
-
-fn option(level: u32, name: u32, value: &[u8]) -> TransportOption {
-    TransportOption {
-        level,
-        name,
-        status: None,
-        value: value.to_vec(),
-    }
-}
 
 fn word(value: u32) -> Vec<u8> {
     value.to_ne_bytes().to_vec()

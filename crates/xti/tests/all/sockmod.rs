@@ -1,8 +1,8 @@
 //! `sockmod` on streams over providers.
 
-use crate::kit::{LIMIT, deadline, loopback, open};
+use crate::kit::{LIMIT, ask, deadline, loopback, open};
 use std::sync::Arc;
-use streams::{Error, Hysteresis, Runtime, StreamId};
+use streams::{Error, Hysteresis, Runtime};
 use xti::modules::{Sockmod, so_state, sockmod_command as command, state_and_params};
 use xti::tpi::{Information, Primitive, parse};
 use xti::{Flags, Shutdown, StreamOptions, TliError, XtiEndpoint, inet};
@@ -119,18 +119,6 @@ fn datagram_socket_with_a_peer_writes_to_it_and_hears_no_other() {
         .receive_datagram(&mut buffer, &mut source, LIMIT)
         .unwrap();
     assert_eq!(&buffer[..got.len], b"of another");
-}
-
-fn ask(
-    runtime: &mut Runtime,
-    stream: StreamId,
-    command: u32,
-    octets: &[u8],
-) -> Result<(i32, Vec<u8>), Error> {
-    runtime.request(stream, command, octets).unwrap();
-    runtime.run(100);
-    let answer = runtime.take_answer(stream)?;
-    Ok((answer.value, answer.octets))
 }
 
 #[test]

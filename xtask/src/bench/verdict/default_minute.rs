@@ -53,22 +53,15 @@ fn bar(
     minute: &Result<RaceResult, String>,
     measure: impl Fn(&RaceResult) -> (f64, String),
 ) -> Bar {
-    let (value, note) = match minute {
-        Ok(race) => {
-            let (value, note) = measure(race);
-            let blocks = &race.summary["blocks"];
-            let text = format!("{note}; {blocks} blocks in {:.0} s", race.took_s);
-            (Some(value), text)
-        }
-        Err(error) => (None, error.clone()),
-    };
-    Bar {
-        name: name.into(),
-        value,
-        unit,
-        target,
-        note,
-    }
+    let figure = minute.as_ref().map_err(Clone::clone).map(|race| {
+        let (value, note) = measure(race);
+        let blocks = &race.summary["blocks"];
+        (
+            value,
+            format!("{note}; {blocks} blocks in {:.0} s", race.took_s),
+        )
+    });
+    Bar::of_figure(name, figure, unit, target)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::association::Association;
 use crate::endpoint_state::EndpointState;
 use crate::path::TimedChunk;
 use crate::pdu::data::FLAG_END;
-use crate::tx::{ChunkStatus, Cut, OutChunk, Run};
+use crate::tx::{Cut, OutChunk, Run};
 use engine::{PacketBuilder, Store};
 
 /// Octets that may be in flight on path `path` after what leaves now.
@@ -82,26 +82,11 @@ impl Sender<'_> {
 
     /// Sends a chunk that was cut.
     fn send_cut(&mut self, cut: Cut) -> Sent {
-        let len = (cut.range.end - cut.range.start) as usize;
-        let chunk = OutChunk {
-            start: cut.range.start,
-            len: len as u32,
-            ppid: cut.ppid,
-            stream: cut.stream,
-            number: cut.number,
-            retransmissions: 0,
-            flags: cut.flags,
-            status: ChunkStatus::InFlight,
-            misses: 0,
-            sent_before: self.a.tx.outstanding.next().plus(1),
-            was_moved: false,
-            path: self.path as u8,
-            header_len: self.header_len() as u8,
-        };
-        let octets = chunk.octets();
         let tsn = self.a.tx.outstanding.next();
+        let chunk = OutChunk::new(&cut, tsn, self.path, self.header_len());
+        let octets = chunk.octets();
         self.a.tx.probes_window = false;
-        self.account(octets as u64, len as u64);
+        self.account(octets as u64, u64::from(chunk.len));
         let path = &mut self.a.paths[self.path];
         if path.timed.is_none() {
             let app_limited = self.a.tx.messages.unsent() == 0;

@@ -1,10 +1,12 @@
 //! One end sends messages with notes, a link loses, doubles and reorders packets, and what becomes of each
 //! message is noted.
 
+use core::ops::Range;
 use core::time::Duration;
+use engine::test_kit::{InFlight, take_packets};
 use engine::{
-    AbandonedMessage, Address, AssociationId, Associations, Batch, Bytes, Close, CloseReason,
-    Deliveries, Event, Instant, Note, Protocol, RangeSet, Received, Secret, SendFlags, SplitMix64,
+    AbandonedMessage, Address, AssociationId, Associations, Bytes, Close, CloseReason, Deliveries,
+    Event, Instant, Note, Protocol, RangeSet, Received, Secret, SendFlags, SplitMix64,
 };
 use engine_sctp::{Notice, Sctp, SctpConfig};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,8 +54,7 @@ fn byte_at(position: u64) -> u8 {
 struct Link {
     faults: Faults,
     random: SplitMix64,
-    in_transit: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
-    count: u64,
+    in_flight: InFlight<(usize, Vec<u8>)>,
 }
 
 impl Link {
@@ -65,9 +66,7 @@ impl Link {
         for _ in 0..copies {
             let more = if late { self.random.below(15 * MS) } else { 0 };
             let at = now + Duration::from_nanos(5 * MS + more);
-            self.count += 1;
-            self.in_transit
-                .insert((at, self.count), (from, packet.clone()));
+            self.in_flight.send(at, (from, packet.clone()));
         }
     }
 }
@@ -102,8 +101,7 @@ pub fn run(config: &SctpConfig, plans: &[Plan], faults: Faults, seed: u64) -> Ou
         link: Link {
             faults,
             random: SplitMix64::new(seed),
-            in_transit: BTreeMap::new(),
-            count: 0,
+            in_flight: InFlight::default(),
         },
         id: AssociationId(0),
         starts: Vec::new(),
@@ -163,7 +161,7 @@ impl Exchange {
         let until = Instant::from_nanos(until_ms * MS);
         loop {
             self.depart();
-            let arrival = self.link.in_transit.keys().next().map(|(at, _)| *at);
+            let arrival = self.link.in_flight.next_at();
             let timers = self.ends.iter().filter_map(Sctp::poll_timeout);
             let Some(next) = timers.chain(arrival).min().filter(|at| *at <= until) else {
                 if self.outcome.closed == [None; 2] {
@@ -173,10 +171,7 @@ impl Exchange {
             };
             self.now = self.now.max(next);
             self.outcome.took_ms = self.now_ms();
-            while let Some(first) = self.link.in_transit.first_entry()
-                && first.key().0 <= self.now
-            {
-                let (from, packet) = first.remove();
+            while let Some((from, packet)) = self.link.in_flight.arrived(self.now) {
                 self.arrive(1 - from, &packet);
             }
             for end in &mut self.ends {
@@ -187,27 +182,17 @@ impl Exchange {
 
     fn depart(&mut self) {
         for from in 0..2 {
-            let mut batch = Batch::new(16);
-            loop {
-                batch.clear();
-                self.ends[from].poll_transmit(self.now, &mut batch);
-                if batch.is_empty() {
-                    break;
-                }
-                for packet in batch.packets() {
-                    let mut octets = Vec::new();
-                    let released = &self.released;
-                    batch.write(packet, &mut octets, |_, range, out| {
-                        let mut positions = range.clone();
-                        assert!(
-                            positions.all(|at| !released.contains(at)),
-                            "it was given back"
-                        );
-                        out.extend(range.clone().map(byte_at));
-                    });
-                    self.note_packet(from, &octets);
-                    self.link.send(self.now, from, octets);
-                }
+            let released = &self.released;
+            let copy = |_, range: &Range<u64>, out: &mut Vec<u8>| {
+                let mut positions = range.clone();
+                let is_released = positions.any(|at| released.contains(at));
+                assert!(!is_released, "it was given back");
+                out.extend(range.clone().map(byte_at));
+            };
+            let packets = take_packets(&mut self.ends[from], self.now, 16, copy);
+            for (_, octets) in packets {
+                self.note_packet(from, &octets);
+                self.link.send(self.now, from, octets);
             }
             self.note_events(from);
         }

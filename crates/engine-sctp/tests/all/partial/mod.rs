@@ -3,7 +3,8 @@
 
 mod exchange;
 
-use crate::support::seeds;
+use crate::drawn::seeds;
+use crate::fuzz::SCHEDULERS;
 use core::time::Duration;
 use engine::{CloseReason, Note, Reliability, SplitMix64};
 use engine_sctp::{Scheduler, SctpConfig};
@@ -21,15 +22,6 @@ const LOSSY: Faults = Faults {
     doubled: 30,
     late: 60,
 };
-
-const SCHEDULERS: [Scheduler; 6] = [
-    Scheduler::Fcfs,
-    Scheduler::RoundRobin,
-    Scheduler::RoundRobinPacket,
-    Scheduler::Priority,
-    Scheduler::FairBandwidth,
-    Scheduler::Weighted,
-];
 
 /// Messages of every policy, ordered and not, of one chunk and of several. Their lengths differ, so that
 /// a message is known by its bytes.
@@ -94,7 +86,7 @@ fn check(plans: &[Plan], outcome: &Outcome, what: &str) {
 #[test]
 fn every_message_arrives_once_whole_in_order_or_is_reported() {
     let (mut abandoned, mut begun) = (0, 0);
-    for seed in 0..seeds(40) {
+    for seed in seeds(40) {
         let config = SctpConfig {
             interleave: seed % 2 == 1,
             scheduler: SCHEDULERS[(seed / 2 % 6) as usize],
@@ -125,7 +117,7 @@ fn peer_without_partial_reliability_gets_every_message() {
         partial_reliability: false,
         ..SctpConfig::default()
     };
-    for seed in 0..seeds(6) {
+    for seed in seeds(6) {
         let plans = plans(100, seed);
         let outcome = run(&config, &plans, LOSSY, seed);
         check(&plans, &outcome, &format!("seed {seed}"));

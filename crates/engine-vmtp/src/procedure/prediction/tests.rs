@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::VmtpConfig;
 use core::time::Duration;
-use engine::test_kit::{Twin, TwoQueues, assert_twins};
+use engine::test_kit::{Twin, TwoQueues, assert_twins, pause};
 use engine::{
     Address, CallFlags, CallNote, Event, Protocol, Reliability, SplitMix64, Transactions,
 };
@@ -189,12 +189,7 @@ fn step(pair: &mut Pair, random: &mut SplitMix64, now: &mut Instant) {
             }
         }
         11 => {
-            let ms = match random.below(40) {
-                0 => 20_000,
-                1 => 700,
-                _ => random.below(8),
-            };
-            *now = *now + Duration::from_millis(ms);
+            *now = *now + pause(random, [20_000, 700]);
             pair.time_out(*now);
         }
         12 => {
@@ -255,18 +250,13 @@ impl Twin for Pair {
 
     /// All that it is, but for memory of calls that are over, and the client that was looked up last.
     fn text(&mut self) -> String {
-        let kept = self.ends.each_ref().map(|end| end.predictions);
-        for end in &mut self.ends {
-            end.predictions = Predictions::default();
+        let take = |end: &mut Vmtp| {
             end.spare_calls.clear();
             end.keys.last.set(None);
-        }
-        let text = format!("{:?} {:?}", self.ends, self.packets);
-        for (end, kept) in self.ends.iter_mut().zip(kept) {
-            end.predictions = kept;
-        }
-        self.packets.log.clear();
-        text
+            core::mem::take(&mut end.predictions)
+        };
+        self.packets
+            .text(&mut self.ends, take, |end, kept| end.predictions = kept)
     }
 
     fn tested(&self) -> [u64; 2] {

@@ -4,20 +4,11 @@ use super::*;
 use crate::config::{Config, ErrorControl, StatusRequestKind};
 use congestion::Congestion;
 use core::time::Duration;
-use engine::test_kit::{Twin, TwoQueues, assert_twins};
-use engine::{
-    AssociationId, Associations, Close, Ecn, Event, Path, Protocol, SendFlags, SplitMix64,
-};
+use engine::test_kit::{AssociationTwins, Twin, assert_twins, pause};
+use engine::{AssociationId, Associations, Close, SendFlags, SplitMix64};
 
 /// Two endpoints and what is on its way between them.
-struct Pair {
-    ends: [Xtp; 2],
-    ids: [Option<AssociationId>; 2],
-    packets: TwoQueues,
-    /// Bytes submitted at each end, and delivered there that its user has not taken.
-    submitted: [u64; 2],
-    unread: [u64; 2],
-}
+struct Pair(AssociationTwins<Xtp>);
 
 fn config(seed: u64) -> Config {
     Config {
@@ -56,117 +47,19 @@ fn config(seed: u64) -> Config {
     }
 }
 
-impl Pair {
-    fn open(&mut self, now: Instant) {
-        let id = self.ends[0].connect(now, &[Address::Station(1)]);
-        self.ids = [Some(id.expect("there is room")), None];
-        (self.submitted, self.unread) = ([0; 2], [0; 2]);
-    }
-
-    fn submit(&mut self, now: Instant, end: usize, len: u64, flags: SendFlags) {
-        let Some(id) = self.ids[end] else {
-            return;
-        };
-        self.submitted[end] += len;
-        let position = self.submitted[end];
-        self.ends[end].submit(now, id, position, flags, &Note::default());
-    }
-
-    fn consume(&mut self, now: Instant, end: usize) {
-        let all = core::mem::take(&mut self.unread[end]);
-        if let Some(id) = self.ids[end] {
-            self.ends[end].consume(now, id, all);
-        }
-    }
-
-    fn transmit(&mut self, now: Instant, end: usize) {
-        self.packets.transmit(&mut self.ends[end], now, end);
-    }
-
-    fn receive(&mut self, now: Instant, end: usize, packet: &[u8]) {
-        let mut deliveries = Deliveries::with_whole_messages();
-        let received = Received {
-            path: Path::to(Address::Station(1 - end as u32)),
-            ecn: Ecn::NotEct,
-            octets: packet,
-        };
-        self.ends[end].handle_packet(now, received, &mut deliveries);
-        for delivery in &deliveries.bytes {
-            self.unread[end] += match &delivery.bytes {
-                Bytes::Packet(range) => range.len() as u64,
-                Bytes::Reassembled(bytes) => bytes.len() as u64,
-            };
-        }
-        self.packets.log += &format!("{deliveries:?}\n");
-        self.take_events(end);
-    }
-
-    fn take_events(&mut self, end: usize) {
-        while let Some(event) = self.ends[end].poll_event() {
-            match event {
-                Event::Accepted(id, _) => {
-                    self.ids[end] = Some(id);
-                    (self.submitted[end], self.unread[end]) = (0, 0);
-                }
-                Event::Closed(id, _) if self.ids[end] == Some(id) => self.ids[end] = None,
-                _ => {}
-            }
-            self.packets.log += &format!("{event:?}\n");
-        }
-    }
-
-    fn time_out(&mut self, now: Instant) {
-        for end in 0..2 {
-            self.ends[end].handle_timeout(now);
-            self.take_events(end);
-        }
-    }
-}
-
-/// A message of `end`, which may be lost, and whatever it brings about.
-fn exchange(pair: &mut Pair, random: &mut SplitMix64, now: &mut Instant, end: usize) {
-    *now = *now + Duration::from_micros(random.below(40));
-    let len = if random.below(16) == 0 { 300 } else { 64 };
-    let flags = match config_frames_messages(pair) {
-        true => SendFlags::END_OF_MESSAGE,
-        false => SendFlags::NONE,
-    };
-    pair.submit(
-        *now,
-        end,
-        len,
-        SendFlags {
-            push: true,
-            ..flags
-        },
-    );
-    pair.transmit(*now, end);
-    for packet in core::mem::take(&mut pair.packets.queues[1 - end]) {
-        if random.below(60) > 0 {
-            pair.receive(*now, 1 - end, &packet);
-        }
-    }
-    pair.consume(*now, 1 - end);
-    pair.transmit(*now, 1 - end);
-    if random.below(20) == 0 {
-        *now = *now + Duration::from_millis(25);
-        pair.time_out(*now);
-    }
-}
-
-fn config_frames_messages(pair: &Pair) -> bool {
-    pair.ends[0].state.config.framing == Framing::Messages
+fn frames_messages(twins: &AssociationTwins<Xtp>) -> bool {
+    twins.ends[0].state.config.framing == Framing::Messages
 }
 
 /// What a user may ask for with a submission, and how long it is.
-fn submission(pair: &Pair, random: &mut SplitMix64) -> (u64, SendFlags) {
+fn submission(pair: &AssociationTwins<Xtp>, random: &mut SplitMix64) -> (u64, SendFlags) {
     let len = match random.below(8) {
         0 => 1 + random.below(4000),
         _ => 64,
     };
     let flags = SendFlags {
         push: random.below(4) > 0,
-        end_of_message: config_frames_messages(pair) || random.below(40) == 0,
+        end_of_message: frames_messages(pair) || random.below(40) == 0,
         request_ack: random.below(20) == 0,
         fin: match pair.ends[0].state.config.service {
             Service::Stream => random.below(300) == 0,
@@ -175,51 +68,6 @@ fn submission(pair: &Pair, random: &mut SplitMix64) -> (u64, SendFlags) {
         ..SendFlags::NONE
     };
     (len, flags)
-}
-
-/// One step of both, by the same numbers.
-fn step(pair: &mut Pair, random: &mut SplitMix64, now: &mut Instant) {
-    let end = random.below(2) as usize;
-    match random.below(16) {
-        0..4 => {
-            for _ in 0..1 + random.below(8).saturating_sub(5) {
-                let (len, flags) = submission(pair, random);
-                pair.submit(*now, end, len, flags);
-            }
-        }
-        4..8 => {
-            if let Some((mut packet, fate)) = pair.packets.next(end, random) {
-                if fate == 3 {
-                    change_header(&mut packet, random);
-                }
-                pair.receive(*now, end, &packet);
-            }
-        }
-        8..10 => pair.consume(*now, end),
-        10 => pair.ends[end].set_receive_full(
-            pair.ids[end].unwrap_or(AssociationId(0)),
-            random.below(3) == 0,
-        ),
-        11 => {
-            let ms = match random.below(40) {
-                0 => 1500,
-                1 => 250,
-                _ => random.below(8),
-            };
-            *now = *now + Duration::from_millis(ms);
-            pair.time_out(*now);
-        }
-        12 => match pair.ids[end] {
-            Some(id) if random.below(200) == 0 => {
-                pair.ends[end].close(*now, id, Close::Abort);
-                pair.take_events(end);
-            }
-            Some(_) => {}
-            None if end == 0 => pair.open(*now),
-            None => {}
-        },
-        _ => pair.transmit(*now, end),
-    }
 }
 
 /// Another header than was sent, as a peer of another make may send it, with a right check.
@@ -244,50 +92,82 @@ impl Twin for Pair {
                 ..config(seed)
             });
             end.state.predicts = predicts;
-            end.listen(true);
             end
         });
-        let mut pair = Pair {
-            ends,
-            ids: [None; 2],
-            packets: TwoQueues::default(),
-            submitted: [0; 2],
-            unread: [0; 2],
-        };
-        pair.open(Instant::from_nanos(1_000_000));
-        pair
+        Pair(AssociationTwins::new(ends, Instant::from_nanos(1_000_000)))
     }
 
+    /// One step of both, by the same numbers.
     fn step(&mut self, random: &mut SplitMix64, now: &mut Instant) {
-        step(self, random, now);
+        let pair = &mut self.0;
+        let end = random.below(2) as usize;
+        match random.below(16) {
+            0..4 => {
+                for _ in 0..1 + random.below(8).saturating_sub(5) {
+                    let (len, flags) = submission(pair, random);
+                    pair.submit(*now, end, len, (flags, &Note::default()));
+                }
+            }
+            4..8 => {
+                if let Some((mut packet, fate)) = pair.packets.next(end, random) {
+                    if fate == 3 {
+                        change_header(&mut packet, random);
+                    }
+                    pair.receive(*now, end, &packet);
+                }
+            }
+            8..10 => pair.consume(*now, end),
+            10 => pair.ends[end].set_receive_full(
+                pair.ids[end].unwrap_or(AssociationId(0)),
+                random.below(3) == 0,
+            ),
+            11 => {
+                *now = *now + pause(random, [1500, 250]);
+                pair.time_out(*now);
+            }
+            12 => match pair.ids[end] {
+                Some(id) if random.below(200) == 0 => {
+                    pair.ends[end].close(*now, id, Close::Abort);
+                    pair.take_events(end);
+                }
+                Some(_) => {}
+                None if end == 0 => pair.open(*now),
+                None => {}
+            },
+            _ => pair.transmit(*now, end),
+        }
     }
 
     fn exchange(&mut self, random: &mut SplitMix64, now: &mut Instant, count: usize) {
-        exchange(self, random, now, count % 2);
+        let (pair, end) = (&mut self.0, count % 2);
+        let flags = match frames_messages(pair) {
+            true => SendFlags::END_OF_MESSAGE,
+            false => SendFlags::NONE,
+        };
+        pair.send_message(random, now, end, flags);
+        pair.transmit(*now, 1 - end);
+        if random.below(20) == 0 {
+            *now = *now + Duration::from_millis(25);
+            pair.time_out(*now);
+        }
     }
 
     /// All that it is, but for memory that is used anew each time.
     fn text(&mut self) -> String {
-        let state = |end: &Xtp| (end.state.predicts, end.state.predictions);
-        let kept = self.ends.each_ref().map(state);
-        for end in &mut self.ends {
-            (end.state.predicts, end.state.predictions) = (true, Predictions::default());
+        let take = |end: &mut Xtp| {
             end.state.scratch.clear();
-        }
-        let text = format!("{:?} {:?}", self.ends, self.packets);
-        for (end, kept) in self.ends.iter_mut().zip(kept) {
+            let predicts = core::mem::replace(&mut end.state.predicts, true);
+            (predicts, core::mem::take(&mut end.state.predictions))
+        };
+        self.0.packets.text(&mut self.0.ends, take, |end, kept| {
             (end.state.predicts, end.state.predictions) = kept;
-        }
-        self.packets.log.clear();
-        text
+        })
     }
 
     fn tested(&self) -> [u64; 2] {
-        let sums = self.ends.each_ref().map(|end| end.state.predictions);
-        [
-            sums[0].received + sums[1].received,
-            sums[0].sent + sums[1].sent,
-        ]
+        let sums = self.0.ends.each_ref().map(|end| end.state.predictions);
+        let of = |count: fn(&Predictions) -> u64| sums.iter().map(count).sum();
+        [of(|sum| sum.received), of(|sum| sum.sent)]
     }
 }
 

@@ -1,10 +1,10 @@
 //! Malformed and forged packets to a group endpoint: wire numbers at the limits of 64 bits.
 
+use super::multicast_packet;
 use engine::{Address, Associations, Deliveries, Event, Instant, Protocol, Received};
 use engine_xtp::group::{Config, GroupEndpoint};
 use engine_xtp::pdu::{
-    AddressSegment, Body, CommonControl, Format, Header, Options, Packet, Reject, Service,
-    SyncNumber, TrafficSpec,
+    AddressSegment, Body, CommonControl, Format, Options, Reject, Service, SyncNumber, TrafficSpec,
 };
 
 /// Largest sequence number taken from a peer; windows are added to it.
@@ -18,19 +18,7 @@ fn receiver() -> GroupEndpoint {
 }
 
 fn octets(key: u64, options: Options, seq: u64, body: Body<'_>) -> Vec<u8> {
-    let header = Header {
-        key,
-        options: Options::MULTI | options,
-        format: body.format(),
-        dlen: 0,
-        check: 0,
-        sort: 0,
-        sync: SyncNumber(1),
-        seq,
-    };
-    let mut octets = Vec::new();
-    Packet { header, body }.emit_with_checksum(&mut octets);
-    octets
+    multicast_packet(key, options, (1, seq), body)
 }
 
 /// Sends a packet of station 7 to `endpoint`.

@@ -1,5 +1,6 @@
 //! Packets in the name of a member, written by others (0018, Keys).
 
+use super::multicast_packet;
 use super::network::GroupNetwork;
 use super::plan::{MS, Station};
 use engine::test_kit::{give_packet, nothing, take_packets, written, zeros};
@@ -14,19 +15,7 @@ use std::net::SocketAddr;
 const BYTES: u64 = 2_000_000;
 
 fn octets(key: u64, options: Options, sync: u32, body: Body<'_>) -> Vec<u8> {
-    let header = Header {
-        key: key | RTN,
-        options: Options::MULTI | options,
-        format: body.format(),
-        dlen: 0,
-        check: 0,
-        sort: 0,
-        sync: SyncNumber(sync),
-        seq: 0,
-    };
-    let mut octets = Vec::new();
-    Packet { header, body }.emit_with_checksum(&mut octets);
-    octets
+    multicast_packet(key | RTN, options, (sync, 0), body)
 }
 
 fn common(rseq: u64, alloc: u64, echo: u32) -> CommonControl {

@@ -16,8 +16,31 @@ mod swarm;
 mod v3;
 
 use engine_xtp::group::{BucketConfig, Config, Reliability};
+use engine_xtp::pdu::{Body, Header, Options, Packet, SyncNumber};
 use network::GroupNetwork;
 use plan::{MS, Station};
+
+/// A packet to a group, with its sync and its sequence number.
+fn multicast_packet(
+    key: u64,
+    options: Options,
+    (sync, seq): (u32, u64),
+    body: Body<'_>,
+) -> Vec<u8> {
+    let header = Header {
+        key,
+        options: Options::MULTI | options,
+        format: body.format(),
+        dlen: 0,
+        check: 0,
+        sort: 0,
+        sync: SyncNumber(sync),
+        seq,
+    };
+    let mut octets = Vec::new();
+    Packet { header, body }.emit_with_checksum(&mut octets);
+    octets
+}
 
 /// Packets of groups of each reliability, with loss.
 pub fn recorded() -> Vec<Vec<u8>> {

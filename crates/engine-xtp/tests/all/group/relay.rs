@@ -1,7 +1,7 @@
 //! Groups with members behind a relay, in virtual time, with loss on every hop.
 
 use super::network::ALL;
-use crate::pair::seeds;
+use crate::drawn::seeds;
 use core::time::Duration;
 use engine::test_kit::written;
 use engine::{

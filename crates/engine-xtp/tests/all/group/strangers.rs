@@ -1,6 +1,7 @@
 //! Forged packets to receivers of groups and to relays: what they are answered, and the room that
 //! they take (0018).
 
+use super::multicast_packet;
 use super::network::GroupNetwork;
 use super::plan::{MS, Station};
 use core::time::Duration;
@@ -10,26 +11,9 @@ use engine::{
 use engine_xtp::group::relay::{ArrivalAddress, Relay, RelayConfig};
 use engine_xtp::group::{Config, GroupEndpoint};
 use engine_xtp::pdu::{
-    AddressSegment, Body, CommonControl, Header, Options, Packet, RTN, Service, SyncNumber,
-    TrafficSpec,
+    AddressSegment, Body, CommonControl, Options, Packet, RTN, Service, SyncNumber, TrafficSpec,
 };
 use std::collections::BTreeMap;
-
-fn octets(key: u64, options: Options, (sync, seq): (u32, u64), body: Body<'_>) -> Vec<u8> {
-    let header = Header {
-        key,
-        options: Options::MULTI | options,
-        format: body.format(),
-        dlen: 0,
-        check: 0,
-        sort: 0,
-        sync: SyncNumber(sync),
-        seq,
-    };
-    let mut octets = Vec::new();
-    Packet { header, body }.emit_with_checksum(&mut octets);
-    octets
-}
 
 fn first(key: u64, options: Options) -> Vec<u8> {
     let body = Body::First {
@@ -38,7 +22,7 @@ fn first(key: u64, options: Options) -> Vec<u8> {
         traffic: TrafficSpec::Plain(Service::from_code(6), [0; 4]),
         data: b"",
     };
-    octets(key, options, (1, 0), body)
+    multicast_packet(key, options, (1, 0), body)
 }
 
 fn data(key: u64, options: Options, sync: u32, len: usize) -> Vec<u8> {
@@ -46,7 +30,7 @@ fn data(key: u64, options: Options, sync: u32, len: usize) -> Vec<u8> {
     let body = Body::Data {
         data: &octets_of_user,
     };
-    octets(key, options, (sync, 0), body)
+    multicast_packet(key, options, (sync, 0), body)
 }
 
 fn control(key: u64, options: Options, sync: u32) -> Vec<u8> {
@@ -55,7 +39,7 @@ fn control(key: u64, options: Options, sync: u32) -> Vec<u8> {
         alloc: 0,
         echo: SyncNumber(0),
     };
-    octets(key, options, (sync, 0), Body::Cntl(common))
+    multicast_packet(key, options, (sync, 0), Body::Cntl(common))
 }
 
 /// Any packet that a sender may send to a group.
@@ -263,8 +247,8 @@ fn join(key: u64, own: u64, granted: u64) -> [Vec<u8>; 2] {
         traffic,
     };
     [
-        octets(key | RTN, Options::default(), (1, 0), join),
-        octets(own | RTN, Options::default(), (1, 0), grant),
+        multicast_packet(key | RTN, Options::default(), (1, 0), join),
+        multicast_packet(own | RTN, Options::default(), (1, 0), grant),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use super::network::{ALL, GroupNetwork};
 use super::plan::{MS, Station, clean};
-use crate::pair::seeds;
+use crate::drawn::seeds;
 use core::time::Duration;
 use engine::{CloseReason, SplitMix64};
 use engine_xtp::ErrorControl;

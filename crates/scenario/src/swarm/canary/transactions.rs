@@ -1,124 +1,52 @@
 //! An engine of transactions with a planted fault.
 
-use super::{FAULT_AFTER, PlantedFault};
+use super::{FAULT_AFTER, Faulty, FaultyHalf, PlantedFault};
 use engine::{
-    Address, Batch, CommandError, Counters, Deliveries, EntityId, Event, Instant, Note,
-    OutgoingMessage, PathFault, Properties, Protocol, Received, TransactionEvent, TransactionId,
-    Transactions,
+    Address, CommandError, Deliveries, EntityId, Event, Instant, Note, OutgoingMessage, Protocol,
+    Received, TransactionEvent, TransactionId, Transactions,
 };
-use std::collections::VecDeque;
 
-/// All other calls are forwarded.
-pub(super) struct Faulty {
-    inner: Box<dyn Transactions>,
-    fault: PlantedFault,
-    /// Packets, and what the fault is about, so far.
-    packets: u64,
-    chances: u64,
-    events: VecDeque<Event>,
-    last_now: Instant,
-}
-
-impl Faulty {
-    pub(super) fn new(inner: Box<dyn Transactions>, fault: PlantedFault) -> Faulty {
-        Faulty {
-            inner,
-            fault,
-            packets: 0,
-            chances: 0,
-            events: VecDeque::new(),
-            last_now: Instant::from_nanos(0),
-        }
-    }
-
-    /// Whether this chance for the fault is the one it takes.
-    fn takes_chance(&mut self) -> bool {
-        self.chances += 1;
-        self.chances == FAULT_AFTER
-    }
-
-    /// The engine's next event, unless the fault swallows it.
-    fn next_event(&mut self) -> Option<Event> {
-        let fault = self.fault;
-        loop {
-            let event = self.inner.poll_event()?;
-            let is_request = matches!(
-                event,
-                Event::Transaction(TransactionEvent::Requested { .. })
-            );
-            let is_reply = matches!(event, Event::Transaction(TransactionEvent::Replied { .. }));
-            match fault {
-                PlantedFault::Double if is_request && self.takes_chance() => {
-                    self.events.push_back(event.clone());
-                    return Some(event);
-                }
-                PlantedFault::Drop if is_request && self.takes_chance() => {}
-                PlantedFault::DropReply if is_reply && self.takes_chance() => {}
-                PlantedFault::DoubleReply if is_reply && self.takes_chance() => {
-                    self.events.push_back(event.clone());
-                    return Some(event);
-                }
-                _ => return Some(event),
-            }
-        }
-    }
-}
-
-impl Protocol for Faulty {
-    fn properties(&self) -> Properties {
-        self.inner.properties()
-    }
-
-    fn handle_packet(&mut self, now: Instant, packet: Received<'_>, deliveries: &mut Deliveries) {
-        self.last_now = now;
-        self.packets += 1;
-        if self.fault == PlantedFault::Panic {
-            assert!(self.packets < FAULT_AFTER, "a planted panic");
-        }
-        self.inner.handle_packet(now, packet, deliveries);
-        if self.fault == PlantedFault::Damage {
+impl FaultyHalf for dyn Transactions {
+    fn deliver(engine: &mut Faulty<Self>, packet: Received<'_>, deliveries: &mut Deliveries) {
+        engine
+            .inner
+            .handle_packet(engine.last_now, packet, deliveries);
+        if engine.fault == PlantedFault::Damage {
             let chance = deliveries.blocks.first().map(|block| block.range.len());
-            if chance.is_some_and(|len| len >= 16) && self.takes_chance() {
+            if chance.is_some_and(|len| len >= 16) && engine.takes_chance() {
                 // The last octets stay behind.
                 deliveries.blocks[0].range.end -= 8;
             }
         }
     }
 
-    fn handle_timeout(&mut self, now: Instant) {
-        self.last_now = now;
-        self.inner.handle_timeout(now);
-    }
-
-    fn handle_path_error(&mut self, now: Instant, fault: PathFault<'_>) {
-        self.inner.handle_path_error(now, fault);
-    }
-
-    fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
-        self.last_now = now;
-        if self.fault == PlantedFault::Stick && self.packets >= FAULT_AFTER {
-            return;
+    fn next_event(engine: &mut Faulty<Self>) -> Option<Event> {
+        loop {
+            let event = engine.inner.poll_event()?;
+            let Event::Transaction(notified) = &event else {
+                return Some(event);
+            };
+            let is_chance = match engine.fault {
+                PlantedFault::Drop | PlantedFault::Double => {
+                    matches!(notified, TransactionEvent::Requested { .. })
+                }
+                PlantedFault::DropReply | PlantedFault::DoubleReply => {
+                    matches!(notified, TransactionEvent::Replied { .. })
+                }
+                _ => false,
+            };
+            if !is_chance || !engine.takes_chance() {
+                return Some(event);
+            }
+            if let PlantedFault::Double | PlantedFault::DoubleReply = engine.fault {
+                engine.events.push_back(event.clone());
+                return Some(event);
+            }
         }
-        self.inner.poll_transmit(now, batch);
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front().or_else(|| self.next_event())
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        match self.fault {
-            PlantedFault::Spin if self.packets >= FAULT_AFTER => Some(self.last_now),
-            _ => self.inner.poll_timeout(),
-        }
-    }
-
-    fn counters(&self) -> Counters {
-        self.inner.counters()
     }
 }
 
-impl Transactions for Faulty {
+impl Transactions for Faulty<dyn Transactions> {
     fn call(
         &mut self,
         now: Instant,

@@ -1,6 +1,7 @@
 //! Draws scenarios of XTP to groups.
 
-use super::{Below, Dice, GRACE_S, HEALED_S, Protocol, RETRIES, calls, chips, faults};
+use super::xtp::repair_options;
+use super::{Below, Dice, GRACE_S, HEALED_S, Protocol, RETRIES, calls, chips, faults, messages};
 use engine::SplitMix64;
 use std::fmt::Write;
 use std::ops::Range;
@@ -75,15 +76,7 @@ fn options(dice: &mut Dice, corrupt: bool) -> String {
         let window = dice.one_of(&["16 KiB", "128 KiB"]);
         let _ = write!(text, ", window = \"{window}\"");
     }
-    if dice.once_in(3) {
-        text.push_str(", error = \"go-back-n\"");
-    }
-    if !corrupt && dice.once_in(4) {
-        text.push_str(", checksum = false");
-    }
-    if dice.once_in(3) {
-        text.push_str(", fastnak = true");
-    }
+    repair_options(dice, &mut text, corrupt);
     if dice.once_in(3) {
         let slot = dice.one_of(&["1 ms", "20 ms"]);
         let _ = write!(text, ", slot = \"{slot}\"");
@@ -105,19 +98,6 @@ fn options(dice: &mut Dice, corrupt: bool) -> String {
 }
 
 fn traffic(dice: &mut Dice, text: &mut String) {
-    let length = dice.one_of(&[
-        "{ fixed = 1 }",
-        "{ fixed = 1400 }",
-        "{ uniform = [1, 4000] }",
-        "{ exponential = 500 }",
-        "{ uniform = [1, 30000] }",
-    ]);
-    let between = dice.one_of(&["10 us", "1 ms", "50 ms"]);
-    let _ = writeln!(
-        text,
-        "[[traffic]]\nfrom = [0]\nto = \"all\"\nlength = {length}\n\
-         interarrival = {{ exponential = \"{between}\" }}\nmessages = {}",
-        dice.among(1, 40)
-    );
+    messages(dice, text, ("[0]", "\"all\""), "{ fixed = 1400 }");
     let _ = writeln!(text, "start = \"{} ms\"\n", dice.among(0, 6000));
 }

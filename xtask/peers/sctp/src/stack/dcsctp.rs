@@ -90,9 +90,7 @@ impl Stack for Dcsctp {
         if self.packets.is_empty() {
             self.drain_events();
         }
-        let octets = self.packets.pop_front()?;
-        let len = octets.len();
-        Some(Packets { octets, len })
+        self.packets.pop_front().map(Packets::one)
     }
 
     fn handle_timeout(&mut self, now: u64) {

@@ -53,6 +53,14 @@ pub struct Packets {
     pub len: usize,
 }
 
+impl Packets {
+    /// One packet.
+    pub fn one(octets: Vec<u8>) -> Packets {
+        let len = octets.len();
+        Packets { octets, len }
+    }
+}
+
 /// One end of an association, without I/O.
 pub trait Stack {
     /// Its name.

@@ -5,7 +5,7 @@ use driver::pump::Pump;
 use driver::receive_queue::MessageReader;
 use driver::sys::{Producer, ring};
 use engine::{
-    Address, AssociationId, Associations, AssociationsExt, Ecn, Instant, Note, PacketLen, Path,
+    Address, AssociationId, Associations, AssociationsExt, Ecn, Fragmentation, Instant, Note, Path,
     Reliability,
 };
 use engine_sctp::numbers::StreamId;
@@ -13,9 +13,8 @@ use engine_sctp::{Sctp, SctpConfig, StreamDirection};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use std::os::fd::BorrowedFd;
 use std::rc::Rc;
-use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
+use wire::{Arrival, Capabilities, MemoryMedium, MemoryWire};
 
 /// Octets of the send store, as in races.
 const STORE_LEN: usize = 512 << 10;
@@ -28,7 +27,7 @@ const BATCH_LEN: usize = 65_507;
 
 /// One end.
 pub struct Ours {
-    pump: Pump<Sctp, MemoryWire>,
+    pump: Pump<Sctp, MemoryWire<Kept>>,
     sent: Sent,
     id: Option<AssociationId>,
     producer: Option<Producer>,
@@ -41,9 +40,7 @@ impl Ours {
     pub fn new(config: SctpConfig) -> Ours {
         let framing = config.framing;
         let sent = Sent::default();
-        let wire = MemoryWire {
-            sent: Rc::clone(&sent),
-        };
+        let wire = MemoryWire(Kept(Rc::clone(&sent)));
         let mut pump = Pump::new(Sctp::new(config), wire);
         pump.engine().listen(true);
         Ours {
@@ -207,11 +204,9 @@ impl Stack for Ours {
 type Sent = Rc<RefCell<VecDeque<Packets>>>;
 
 /// Keeps what was sent. What arrives goes to the pump directly.
-struct MemoryWire {
-    sent: Sent,
-}
+struct Kept(Sent);
 
-impl Wire for MemoryWire {
+impl MemoryMedium for Kept {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             packet_max: BATCH_LEN,
@@ -226,63 +221,16 @@ impl Wire for MemoryWire {
         slices
             .iter()
             .for_each(|slice| octets.extend_from_slice(slice));
-        self.sent.borrow_mut().push_back(Packets {
+        self.0.borrow_mut().push_back(Packets {
             octets,
             len: segment_size,
         });
         Ok(())
     }
 
-    fn send_by_reference(
-        &mut self,
-        path: Path,
-        slices: &[IoSlice<'_>],
-        segment_size: usize,
-    ) -> io::Result<wire::Taken> {
-        self.send(path, slices, segment_size).map(|()| wire::Taken::Copied)
-    }
-
-    fn receive(&mut self, _: &mut [u8]) -> io::Result<Arrival> {
-        Err(io::ErrorKind::WouldBlock.into())
-    }
-
-    fn poll_path_error(&mut self) -> Option<PathReport> {
+    fn take(&mut self) -> Option<(Path, Vec<u8>, usize)> {
         None
     }
 
-    fn set_fragmentation(&mut self, _: engine::Fragmentation) {}
-
-    fn path_mtu(&mut self, _: Path) -> usize {
-        BATCH_LEN
-    }
-
-    fn unanswerable(&self) -> u64 {
-        0
-    }
-
-    fn set_packet_len(&mut self, _: PacketLen) {}
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    fn has_buffered(&self) -> bool {
-        false
-    }
-
-    fn may_wait(&mut self) -> bool {
-        true
-    }
-
-    fn join(&mut self, group: Address) -> io::Result<()> {
-        Err(wire::no_multicast(group))
-    }
-
-    fn leave(&mut self, group: Address) -> io::Result<()> {
-        Err(wire::no_multicast(group))
-    }
-
-    fn receiver(&self) -> Option<Box<dyn Receiver>> {
-        None
-    }
+    fn set_fragmentation(&mut self, _: Fragmentation) {}
 }

@@ -128,9 +128,8 @@ impl Stack for SctpProto {
         {
             self.collect(transmit.payload);
         }
-        let octets = self.packets.pop_front()?.to_vec();
-        let len = octets.len();
-        Some(Packets { octets, len })
+        let octets = self.packets.pop_front()?;
+        Some(Packets::one(octets.to_vec()))
     }
 
     fn handle_timeout(&mut self, now: u64) {

@@ -176,9 +176,7 @@ impl Stack for Usrsctp {
     }
 
     fn poll_packets(&mut self, _now: u64) -> Option<Packets> {
-        let octets = self.packets.pop_front()?;
-        let len = octets.len();
-        Some(Packets { octets, len })
+        self.packets.pop_front().map(Packets::one)
     }
 
     fn handle_timeout(&mut self, now: u64) {
