@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 /// check whether to stop.
 pub const BLOCKING_TIMEOUT: Duration = Duration::from_millis(20);
 
+/// A circuit that was opened or accepted, or why not.
+pub type CircuitResult = io::Result<Box<dyn Circuit>>;
+
 /// A way to move messages between two processes.
 pub trait Transport: Send + Sync {
     /// Its name on the command line and in results.
@@ -105,12 +108,7 @@ pub trait Transport: Send + Sync {
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>>;
 
     /// Opens circuit number `index` (below `options.circuits`) to a listener.
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>>;
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult;
 
     /// Opens all `options.circuits` to a listener, in order. With [`Options::share_endpoint`] those
     /// of transactions are entities of one endpoint; the listener's options must say the same.
@@ -130,11 +128,7 @@ pub trait Transport: Send + Sync {
     /// # Errors
     ///
     /// `Unsupported` for a transport without such circuits; else those of [`connect`](Transport::connect).
-    fn connect_to_many(
-        &self,
-        _rendezvous: &[Rendezvous],
-        _options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect_to_many(&self, _rendezvous: &[Rendezvous], _options: &Options) -> CircuitResult {
         let text = format!("{} has a circuit for each listener", self.name());
         Err(io::Error::new(io::ErrorKind::Unsupported, text))
     }
@@ -190,7 +184,7 @@ pub trait Listener: Send {
     /// # Errors
     ///
     /// `TimedOut` when no peer connected before `deadline`.
-    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>>;
+    fn accept(&mut self, deadline: Instant) -> CircuitResult;
 }
 
 /// One end of a circuit. All calls are made from one thread.

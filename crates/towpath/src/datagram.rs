@@ -1,6 +1,6 @@
 //! Shared by the datagram transports: sockets that know their peer, and their listener.
 
-use crate::contract::{Circuit, Interest, Listener, Part, Reach, Rendezvous};
+use crate::contract::{CircuitResult, Interest, Listener, Part, Reach, Rendezvous};
 use crate::options::Options;
 use crate::parts::MessageRest;
 use crate::socket;
@@ -41,7 +41,7 @@ pub(crate) fn configure_nothing(_socket: &Socket) -> io::Result<()> {
 }
 
 /// Makes a transport's circuit from a socket.
-pub(crate) type CircuitFactory = fn(DatagramSocket, &Options) -> io::Result<Box<dyn Circuit>>;
+pub(crate) type CircuitFactory = fn(DatagramSocket, &Options) -> CircuitResult;
 
 /// A datagram socket and its peer.
 #[derive(Debug)]
@@ -420,7 +420,7 @@ impl Listener for DatagramListener {
         })
     }
 
-    fn accept(&mut self, _deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, _deadline: Instant) -> CircuitResult {
         let socket = &self.sockets[self.accepted % self.sockets.len()];
         self.accepted += 1;
         let port = DatagramSocket {

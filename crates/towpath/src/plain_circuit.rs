@@ -1,7 +1,7 @@
 //! A circuit on a datagram socket, with one system call per message.
 
 use crate::connection_info;
-use crate::contract::{Circuit, ConnectionInfo, Interest, NoConnectionInfo, Part};
+use crate::contract::{Circuit, CircuitResult, ConnectionInfo, Interest, NoConnectionInfo, Part};
 use crate::datagram::DatagramSocket;
 use crate::options::Options;
 use crate::parts;
@@ -28,10 +28,7 @@ impl PlainCircuit {
 }
 
 /// A [`PlainCircuit`] without extra options.
-pub(crate) fn plain_circuit(
-    port: DatagramSocket,
-    _options: &Options,
-) -> io::Result<Box<dyn Circuit>> {
+pub(crate) fn plain_circuit(port: DatagramSocket, _options: &Options) -> CircuitResult {
     Ok(Box::new(PlainCircuit::new(port, &[])))
 }
 

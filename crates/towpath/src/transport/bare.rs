@@ -5,7 +5,7 @@
 //! millisecond or until a flush.
 
 use crate::connection_info;
-use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
+use crate::contract::{CircuitResult, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
 use crate::engine_circuit;
 use crate::engine_setup::{self, EngineSetup, Introspection};
 use crate::medium::UdpMedium;
@@ -59,12 +59,7 @@ impl Transport for Bare {
         engine_circuit::listen(&UdpMedium, options, |_| setup(options))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         engine_circuit::connect(&UdpMedium, (rendezvous, index), options, |_| setup(options))
     }
 }

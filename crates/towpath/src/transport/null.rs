@@ -4,8 +4,8 @@
 
 use crate::connection_info;
 use crate::contract::{
-    Circuit, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo, Note, Part, Reach,
-    Rendezvous, Transport, Unavailable,
+    Circuit, CircuitResult, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo, Note,
+    Part, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::options::Options;
 use crate::parts;
@@ -60,12 +60,7 @@ impl Transport for Null {
         }))
     }
 
-    fn connect(
-        &self,
-        _rendezvous: &Rendezvous,
-        _index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, _rendezvous: &Rendezvous, _index: usize, options: &Options) -> CircuitResult {
         Ok(Box::new(NullCircuit {
             message_len: options.message_len,
         }))
@@ -81,7 +76,7 @@ impl Listener for NullCircuit {
         })
     }
 
-    fn accept(&mut self, _deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, _deadline: Instant) -> CircuitResult {
         Ok(Box::new(NullCircuit {
             message_len: self.message_len,
         }))

@@ -6,7 +6,9 @@
 
 use super::{bare, sctp, vmtp, xtp, xtp_calls, xtp_multicast, xtp_raw};
 use crate::cells::{self, CELLS, Kind, OF_AAL34, OF_BOTH};
-use crate::contract::{Circuit, Class, Listener, OptionHelp, Rendezvous, Transport, Unavailable};
+use crate::contract::{
+    Circuit, CircuitResult, Class, Listener, OptionHelp, Rendezvous, Transport, Unavailable,
+};
 use crate::options::Options;
 use engine_aal34::{Adaptation, CellsConfig, Repair};
 use std::collections::BTreeMap;
@@ -277,12 +279,7 @@ impl Transport for OverCells {
         self.inner.listen(&self.inner_options(options)?)
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let options = self.inner_options(options)?;
         self.inner.connect(rendezvous, index, &options)
     }

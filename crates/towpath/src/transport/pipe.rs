@@ -6,8 +6,8 @@
 
 use crate::connection_info;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo, Part,
-    Reach, Rendezvous, Transport, Unavailable,
+    BLOCKING_TIMEOUT, Circuit, CircuitResult, Class, ConnectionInfo, Interest, Listener,
+    NoConnectionInfo, Part, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::options::Options;
 use crate::parts;
@@ -70,12 +70,7 @@ impl Transport for Pipe {
         Ok(Box::new(listening))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let ends = rendezvous.descriptors.chunks_exact(2).nth(index);
         let [reads, writes] = ends.unwrap_or_default() else {
             return Err(io::Error::new(
@@ -128,7 +123,7 @@ impl Listener for PipeListener {
         })
     }
 
-    fn accept(&mut self, _deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, _deadline: Instant) -> CircuitResult {
         let ends = self.accept_fds.pop_front().ok_or_else(|| {
             let text = "all pipes are in use; the listener creates them all when it starts";
             io::Error::new(io::ErrorKind::InvalidInput, text)

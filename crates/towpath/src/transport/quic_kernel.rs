@@ -3,7 +3,7 @@
 //! Where a kernel has it, a daemon of the user's does its handshakes (tlshd), and its interface may
 //! change until it is merged; so this row says what the host has, and runs nowhere.
 
-use crate::contract::{Circuit, Class, Listener, Rendezvous, Transport, Unavailable};
+use crate::contract::{CircuitResult, Class, Listener, Rendezvous, Transport, Unavailable};
 use crate::options::Options;
 use crate::transport::tcp;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -50,7 +50,7 @@ impl Transport for QuicKernel {
         _rendezvous: &Rendezvous,
         _index: usize,
         _options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    ) -> CircuitResult {
         Err(unsupported())
     }
 }

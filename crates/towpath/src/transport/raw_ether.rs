@@ -6,8 +6,8 @@
 
 use crate::connection_info;
 use crate::contract::{
-    Circuit, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo, OptionHelp, Part, Reach,
-    ReceiveCounts, Rendezvous, Transport, Unavailable,
+    Circuit, CircuitResult, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo,
+    OptionHelp, Part, Reach, ReceiveCounts, Rendezvous, Transport, Unavailable,
 };
 use crate::medium::{EtherMedium, random_port};
 use crate::options::{Options, invalid};
@@ -126,12 +126,7 @@ impl Transport for RawEther {
         }))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
         let text = std::str::from_utf8(line).ok();
         let peer: EtherAddress = text.and_then(|text| text.parse().ok()).ok_or_else(|| {
@@ -183,7 +178,7 @@ impl Listener for RawEtherListener {
         })
     }
 
-    fn accept(&mut self, _deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, _deadline: Instant) -> CircuitResult {
         let socket = self.sockets[self.accepted % self.sockets.len()].try_clone()?;
         self.accepted += 1;
         Ok(Box::new(RawEtherCircuit::new(socket, None, self.frames)))

@@ -8,7 +8,7 @@
 
 use crate::connection_info;
 use crate::contract::{
-    Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
+    CircuitResult, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::engine_circuit;
 use crate::engine_setup::{self, EngineSetup, Introspection};
@@ -122,12 +122,7 @@ impl Transport for Sctp {
         }
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
         let host = socket::decode_address(line).ok().map(|peer| peer.ip());
         let mut settings = to_io_result(EndpointConfig::parse(&options.transport_specific))?;
@@ -221,12 +216,7 @@ impl Transport for SctpRawIp {
         engine_circuit::listen(&IP, options, |port| ip_setup(&settings, port))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let mut settings = to_io_result(ip_config(options.family, &options.transport_specific))?;
         settings.config.connects_early = true;
         engine_circuit::connect(&IP, (rendezvous, index), options, |port| {

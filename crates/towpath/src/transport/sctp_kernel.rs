@@ -6,8 +6,8 @@
 
 use crate::connection_info;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo, Part,
-    Reach, Rendezvous, Transport, Unavailable,
+    BLOCKING_TIMEOUT, Circuit, CircuitResult, Class, ConnectionInfo, Interest, Listener,
+    NoConnectionInfo, Part, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::options::Options;
 use crate::transport::tcp;
@@ -75,12 +75,7 @@ impl Transport for SctpKernel {
         Ok(Box::new(SctpListener { socket, options }))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        _index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, _index: usize, options: &Options) -> CircuitResult {
         let address = socket::decode_address(&rendezvous.bytes)?;
         let socket = new_socket(address, options)?;
         let timeout = Some(BLOCKING_TIMEOUT);
@@ -122,7 +117,7 @@ impl Listener for SctpListener {
         })
     }
 
-    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, deadline: Instant) -> CircuitResult {
         let socket = socket::accept(&self.socket, deadline)?;
         set_up(&socket, &self.options)?;
         socket::set_blocking_timeout(&socket, Some(BLOCKING_TIMEOUT))?;

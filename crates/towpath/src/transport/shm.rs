@@ -9,8 +9,8 @@
 use crate::channel_proxy;
 use crate::connection_info;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo,
-    OptionHelp, Part, Rendezvous, Sharing, Transport, Unavailable, check_names,
+    BLOCKING_TIMEOUT, Circuit, CircuitResult, Class, ConnectionInfo, Interest, Listener,
+    NoConnectionInfo, OptionHelp, Part, Rendezvous, Sharing, Transport, Unavailable, check_names,
 };
 use crate::options::{Options, invalid, switch};
 use crate::parts::{self, MessageRest};
@@ -137,12 +137,7 @@ impl Transport for Shm {
         UnixSocketListener::bind(Type::STREAM, options, self.accept)
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        _index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, _index: usize, options: &Options) -> CircuitResult {
         if shm_shared::sharing(&options.transport_specific).is_some() {
             return self.connect_to_many(std::slice::from_ref(rendezvous), options);
         }
@@ -158,11 +153,7 @@ impl Transport for Shm {
         Ok(plain_circuit(pair, options))
     }
 
-    fn connect_to_many(
-        &self,
-        rendezvous: &[Rendezvous],
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect_to_many(&self, rendezvous: &[Rendezvous], options: &Options) -> CircuitResult {
         let geometry = geometry(options)?;
         Ok(match shm_shared::sharing(&options.transport_specific) {
             Some(Sharing::One) => {
@@ -196,7 +187,7 @@ fn connected(rendezvous: &Rendezvous, options: &Options) -> io::Result<UnixStrea
     Ok(UnixStream::from(OwnedFd::from(socket)))
 }
 
-fn accepted(socket: Socket, options: &Options, signal: Signal) -> io::Result<Box<dyn Circuit>> {
+fn accepted(socket: Socket, options: &Options, signal: Signal) -> CircuitResult {
     socket.set_read_timeout(Some(OPENING_TIMEOUT))?;
     let socket = UnixStream::from(OwnedFd::from(socket));
     match shm_shared::sharing(&options.transport_specific) {

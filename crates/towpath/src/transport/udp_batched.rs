@@ -5,7 +5,7 @@
 
 use crate::connection_info;
 use crate::contract::{
-    Circuit, Class, ConnectionInfo, Interest, NoConnectionInfo, Part, ReceiveCounts,
+    Circuit, CircuitResult, Class, ConnectionInfo, Interest, NoConnectionInfo, Part, ReceiveCounts,
 };
 use crate::datagram::DatagramSocket;
 use crate::options::Options;
@@ -42,7 +42,7 @@ const BATCH_MAX: usize = 1024;
 /// needs no larger buffers.
 const MESSAGE_MIN: usize = 2048;
 
-fn batched_circuit(socket: DatagramSocket, options: &Options) -> io::Result<Box<dyn Circuit>> {
+fn batched_circuit(socket: DatagramSocket, options: &Options) -> CircuitResult {
     let batch = options.batch.unwrap_or(BATCH).clamp(1, BATCH_MAX);
     Ok(Box::new(UdpBatchedCircuit {
         port: socket,

@@ -5,8 +5,8 @@
 
 use crate::connection_info;
 use crate::contract::{
-    Circuit, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo, Part, Rendezvous,
-    Transport, Unavailable,
+    Circuit, CircuitResult, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo, Part,
+    Rendezvous, Transport, Unavailable,
 };
 use crate::options::Options;
 use crate::parts::{self, MessageRest};
@@ -51,18 +51,13 @@ impl Transport for UnixSeqpacket {
         UnixSocketListener::bind(Type::SEQPACKET, options, seqpacket_circuit)
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        _index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, _index: usize, options: &Options) -> CircuitResult {
         let socket = unix_socket::connect(Type::SEQPACKET, rendezvous, options)?;
         seqpacket_circuit(socket, options)
     }
 }
 
-fn seqpacket_circuit(socket: Socket, _options: &Options) -> io::Result<Box<dyn Circuit>> {
+fn seqpacket_circuit(socket: Socket, _options: &Options) -> CircuitResult {
     Ok(Box::new(SeqpacketCircuit {
         socket,
         send_calls: 0,

@@ -1,7 +1,7 @@
 //! unix-stream: byte streams between Unix sockets, one send per message.
 
 use crate::connection_info;
-use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
+use crate::contract::{CircuitResult, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
 use crate::options::Options;
 use crate::stream::{SocketReadback, StreamCircuit};
 use crate::unix_socket::{self, UnixSocketListener};
@@ -51,18 +51,13 @@ impl Transport for UnixStream {
         UnixSocketListener::bind(Type::STREAM, options, stream_circuit)
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        _index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, _index: usize, options: &Options) -> CircuitResult {
         let socket = unix_socket::connect(Type::STREAM, rendezvous, options)?;
         stream_circuit(socket, options)
     }
 }
 
-fn stream_circuit(socket: Socket, options: &Options) -> io::Result<Box<dyn Circuit>> {
+fn stream_circuit(socket: Socket, options: &Options) -> CircuitResult {
     let nothing_more = SocketReadback {
         effective: |_, _| {},
         counts: |_, _| {},

@@ -3,8 +3,8 @@
 use super::xti_words;
 use crate::connection_info;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, Listener, NoConnectionInfo, Note, Part,
-    Reach, Rendezvous,
+    BLOCKING_TIMEOUT, Circuit, CircuitResult, ConnectionInfo, Interest, Listener, NoConnectionInfo,
+    Note, Part, Reach, Rendezvous,
 };
 use crate::{parts, socket};
 use socket2::Socket;
@@ -49,7 +49,7 @@ impl Listener for DatagramEnds {
         })
     }
 
-    fn accept(&mut self, _deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, _deadline: Instant) -> CircuitResult {
         let end = Arc::clone(&self.ends[self.accepted % self.ends.len()]);
         self.accepted += 1;
         Ok(Box::new(DatagramCircuit::new(end, Vec::new())))

@@ -5,7 +5,7 @@ use super::xti_connections::{ConnectionCircuit, accept_one};
 use super::xti_words::{self, StreamWords};
 use super::{sctp, xtp};
 use crate::contract::{
-    Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
+    CircuitResult, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::options::{self, Options};
 use crate::xti_carrier::{self, EngineCarrier};
@@ -139,7 +139,7 @@ impl XtiEngine {
         Ok(XtiEndpoint::open_over(carrier, words.stream.stream)?)
     }
 
-    fn circuit(&self, end: XtiEndpoint, options: &Options) -> io::Result<Box<dyn Circuit>> {
+    fn circuit(&self, end: XtiEndpoint, options: &Options) -> CircuitResult {
         let words = self.words(&options.transport_specific);
         let words = words.map_err(options::invalid)?;
         let service = ServiceType::ConnectionsWithRelease;
@@ -232,12 +232,7 @@ impl Transport for XtiEngine {
         }))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
         let address = socket::decode_address(line)?;
         let end = self.open(options)?;
@@ -269,7 +264,7 @@ impl Listener for EngineListener {
         })
     }
 
-    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, deadline: Instant) -> CircuitResult {
         let (listener, _) = &self.ends[self.accepted % self.ends.len()];
         let end = accept_one(listener, deadline, || self.transport.open(&self.options))?;
         self.accepted += 1;

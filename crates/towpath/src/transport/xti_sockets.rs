@@ -3,7 +3,8 @@
 use super::{tcp, xti_words};
 use crate::connection_info;
 use crate::contract::{
-    Circuit, ConnectionInfo, Interest, Listener, NoConnectionInfo, Part, Reach, Rendezvous,
+    Circuit, CircuitResult, ConnectionInfo, Interest, Listener, NoConnectionInfo, Part, Reach,
+    Rendezvous,
 };
 use crate::options::Options;
 use crate::{parts, socket, source_filter};
@@ -47,7 +48,7 @@ pub(super) fn connect(
     to: SocketAddr,
     deadline: Instant,
     options: &Options,
-) -> io::Result<Box<dyn Circuit>> {
+) -> CircuitResult {
     let mut end = SocketEndpoint::open(setup);
     end.bind(&[], 0)?;
     if let Err(error) = end.connect(&inet::encode(to), deadline) {
@@ -66,7 +67,7 @@ impl Listener for SocketListener {
         })
     }
 
-    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, deadline: Instant) -> CircuitResult {
         loop {
             let call = match self.end.listen(deadline) {
                 Err(error) if error.tli == TliError::NoData => {

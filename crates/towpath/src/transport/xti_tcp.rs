@@ -6,8 +6,8 @@ use super::xti_sockets;
 use super::xti_words::{self, StreamWords};
 use crate::connection_info;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo,
-    OptionHelp, Part, Reach, Rendezvous, Transport, Unavailable,
+    BLOCKING_TIMEOUT, Circuit, CircuitResult, Class, ConnectionInfo, Interest, Listener,
+    NoConnectionInfo, OptionHelp, Part, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::options::Options;
 use crate::transport::tcp;
@@ -96,12 +96,7 @@ impl Transport for XtiTcp {
         }))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        _index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, _index: usize, options: &Options) -> CircuitResult {
         let words = words(options)?;
         let address = socket::decode_address(&rendezvous.bytes)?;
         let deadline = Instant::now() + CONNECT_MAX;
@@ -161,7 +156,7 @@ impl Listener for XtiListener {
         })
     }
 
-    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, deadline: Instant) -> CircuitResult {
         loop {
             let call = match self.end.listen(deadline) {
                 Err(error) if error.tli == TliError::NoData => {

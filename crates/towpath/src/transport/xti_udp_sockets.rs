@@ -3,7 +3,8 @@
 use super::xti_words;
 use crate::connection_info;
 use crate::contract::{
-    Circuit, ConnectionInfo, Interest, Listener, NoConnectionInfo, Note, Part, Reach, Rendezvous,
+    Circuit, CircuitResult, ConnectionInfo, Interest, Listener, NoConnectionInfo, Note, Part,
+    Reach, Rendezvous,
 };
 use crate::options::Options;
 use crate::{parts, socket};
@@ -40,11 +41,7 @@ pub(super) fn listen(setup: Setup, options: &Options) -> io::Result<Box<dyn List
 }
 
 /// A circuit to an address.
-pub(super) fn connect(
-    setup: Setup,
-    peer: SocketAddr,
-    options: &Options,
-) -> io::Result<Box<dyn Circuit>> {
+pub(super) fn connect(setup: Setup, peer: SocketAddr, options: &Options) -> CircuitResult {
     let (end, _) = bind(&setup, socket::wildcard_address(&peer), options)?;
     Ok(Box::new(SocketCircuit::new(end, inet::encode(peer))))
 }
@@ -72,7 +69,7 @@ impl Listener for SocketEnds {
         })
     }
 
-    fn accept(&mut self, _deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, _deadline: Instant) -> CircuitResult {
         let end = self.ends.pop().ok_or(io::ErrorKind::NotConnected)?;
         Ok(Box::new(SocketCircuit::new(end, Vec::new())))
     }

@@ -9,7 +9,7 @@ use super::xtp_multicast_receiver::{GroupReceiverCircuit, OtherReceivers};
 use super::xtp_multicast_sender::GroupSenderCircuit;
 use crate::cells;
 use crate::contract::{
-    Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
+    CircuitResult, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::engine_setup;
 use crate::options::{Family, Options, invalid};
@@ -288,12 +288,7 @@ impl Transport for XtpMulticast {
         }))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let mut settings = settings(options)?;
         let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
         let unclear = || io::Error::new(io::ErrorKind::InvalidData, "the rendezvous is no group");
@@ -356,7 +351,7 @@ impl Listener for GroupListener {
         })
     }
 
-    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, deadline: Instant) -> CircuitResult {
         let none = || io::Error::new(io::ErrorKind::TimedOut, "every group has its sender");
         let mut receivers = self.groups.pop().ok_or_else(none)?;
         let limit = deadline.saturating_duration_since(Instant::now());

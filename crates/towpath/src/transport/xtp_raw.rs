@@ -6,7 +6,7 @@
 
 use crate::connection_info;
 use crate::contract::{
-    Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
+    CircuitResult, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::engine_circuit;
 use crate::engine_setup::{EngineSetup, Introspection};
@@ -142,12 +142,7 @@ impl Transport for RawIp {
         engine_circuit::listen(&IP, options, |port| setup(&settings, port))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let settings = to_io_result(ip_config(options.family, &options.transport_specific))?;
         engine_circuit::connect_again(&IP, (rendezvous, index), options, |port| {
             setup(&settings, port)
@@ -205,12 +200,7 @@ impl Transport for Ethernet {
         engine_circuit::listen(&ETHERNET, options, |port| setup(&settings, port))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let settings = to_io_result(ether_config(&options.transport_specific))?;
         engine_circuit::connect_again(&ETHERNET, (rendezvous, index), options, |port| {
             setup(&settings, port)

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use towpath::{
-    Circuit, Class, Listener, OptionHelp, Options, Reach, Rendezvous, Transport, Unavailable,
+    CircuitResult, Class, Listener, OptionHelp, Options, Reach, Rendezvous, Transport, Unavailable,
 };
 
 /// Options of a transport that are taken from another program.
@@ -205,7 +205,7 @@ impl Transport for ProgramTransport {
         _rendezvous: &Rendezvous,
         _index: usize,
         _options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    ) -> CircuitResult {
         Err(self.runs_elsewhere())
     }
 }

@@ -20,7 +20,8 @@ mod endpoint;
 mod shared_endpoint;
 
 use crate::contract::{
-    Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable, check_names,
+    CircuitResult, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
+    check_names,
 };
 use crate::listener_keys::{self, ListenerKeys};
 use crate::options::Options;
@@ -131,12 +132,7 @@ impl Transport for Quic {
         }))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         // Line 0 is the key, the others are one address a circuit.
         let key = listener_keys::decode(socket::rendezvous_entry(&rendezvous.bytes, 0)?)?;
         let peer = socket::decode_address(socket::rendezvous_entry(&rendezvous.bytes, index + 1)?)?;
@@ -203,7 +199,7 @@ impl Listener for QuicListener {
         })
     }
 
-    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, deadline: Instant) -> CircuitResult {
         if let Some(handshaking) = self.handshaking.take() {
             return self.establish(handshaking, deadline);
         }
@@ -237,11 +233,7 @@ impl Listener for QuicListener {
 impl QuicListener {
     /// Completes a handshake, or keeps the circuit for the next accept: dropping it would refuse a
     /// peer that is only slow.
-    fn establish(
-        &mut self,
-        mut circuit: QuicCircuit,
-        deadline: Instant,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn establish(&mut self, mut circuit: QuicCircuit, deadline: Instant) -> CircuitResult {
         if circuit.establish(deadline)? {
             self.accepted += 1;
             return Ok(Box::new(circuit));

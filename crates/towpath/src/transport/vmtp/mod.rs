@@ -16,7 +16,7 @@ pub(crate) mod end;
 mod server;
 
 use crate::contract::{
-    Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
+    Circuit, CircuitResult, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::engine_setup;
 use crate::medium::{ETHER_PACKET_MAX, EtherMedium, IpMedium, Medium, UdpMedium, random_port};
@@ -213,12 +213,7 @@ impl Transport for Vmtp {
         }
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
         match self.medium {
             MediumKind::Udp => self.connect_on(&UdpMedium, line, options),
@@ -269,12 +264,7 @@ impl Vmtp {
         Ok(Box::new(VmtpListener::<M> { ends, lines }))
     }
 
-    fn connect_on<M: Medium>(
-        &self,
-        medium: &M,
-        line: &[u8],
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect_on<M: Medium>(&self, medium: &M, line: &[u8], options: &Options) -> CircuitResult {
         let (end, server) = self.open_client(medium, line, options)?;
         Ok(Box::new(ClientCircuit::new(end, server)))
     }
@@ -371,7 +361,7 @@ impl<M: Medium> Listener for VmtpListener<M> {
         })
     }
 
-    fn accept(&mut self, _deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, _deadline: Instant) -> CircuitResult {
         let end = self.ends.pop_front();
         let end = end.ok_or_else(|| {
             let text = "all circuits of this listener are accepted; listen again";

@@ -17,7 +17,7 @@ mod server;
 
 use crate::cells;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport,
+    BLOCKING_TIMEOUT, CircuitResult, Class, Listener, OptionHelp, Reach, Rendezvous, Transport,
     Unavailable,
 };
 use crate::engine_circuit::engine_counts;
@@ -236,12 +236,7 @@ impl Transport for XtpCalls {
         }))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let settings = self.settings_of(options)?;
         let config = settings.circuit_config(options);
         let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
@@ -279,7 +274,7 @@ impl Listener for CallListener {
     }
 
     /// A circuit takes calls as they come: those of one endpoint share them.
-    fn accept(&mut self, _deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, _deadline: Instant) -> CircuitResult {
         let end = Arc::clone(&self.ends[self.accepted % self.ends.len()]);
         self.accepted += 1;
         if self.kind == Kind::Datagram {
