@@ -17,12 +17,12 @@ use crate::parts::{self, MessageRest};
 use crate::transport::shm_carrier::{Carrier, broken};
 use crate::transport::shm_lent::{self, LentCircuit};
 use crate::transport::shm_modules::{self, ModularCircuit, ModuleChoice};
-use crate::transport::shm_shared::{self, SharedSender, SharedSink, SharedSource};
+use crate::transport::shm_shared::{self, SharedSink, SharedSource, Whole};
 use crate::transport::unix_stream;
 use crate::unix_socket::{self, UnixCircuitFactory, UnixSocketListener};
 use channel::{
-    AnycastReceiver, AnycastSender, Arrival, BroadcastReceiver, BroadcastSender, ChannelError,
-    ChannelReceiver, ChannelSender, Geometry, NextMessage, RING_OCTETS_MAX, ReceivedSlots,
+    Anycast, Arrival, Broadcast, ChannelError, ChannelReceiver, ChannelSender, Delivery,
+    FanoutReceiver, FanoutSender, Geometry, NextMessage, RING_OCTETS_MAX, ReceivedSlots,
     SLOT_LEN_MIN, Signal,
 };
 use socket2::{Socket, Type};
@@ -154,32 +154,25 @@ impl Transport for Shm {
     }
 
     fn connect_to_many(&self, rendezvous: &[Rendezvous], options: &Options) -> CircuitResult {
-        let geometry = geometry(options)?;
-        Ok(match shm_shared::sharing(&options.transport_specific) {
-            Some(Sharing::One) => {
-                let sender = AnycastSender::create(geometry, self.signal);
-                Box::new(admitting(sender, rendezvous, options)?)
-            }
-            _ => {
-                let sender = BroadcastSender::create(geometry, self.signal);
-                Box::new(admitting(sender, rendezvous, options)?)
-            }
-        })
+        match shm_shared::sharing(&options.transport_specific) {
+            Some(Sharing::One) => admitting::<Anycast>(rendezvous, options, self.signal),
+            _ => admitting::<Broadcast>(rendezvous, options, self.signal),
+        }
     }
 }
 
 /// The sending end of a ring, with each listener admitted to it.
-fn admitting<S: SharedSender>(
-    sender: Result<S, ChannelError>,
+fn admitting<D: Whole + 'static>(
     rendezvous: &[Rendezvous],
     options: &Options,
-) -> io::Result<SharedSource<S>> {
-    let mut sender = sender.map_err(to_io_error)?;
+    signal: Signal,
+) -> CircuitResult {
+    let mut sender = FanoutSender::<D>::create(geometry(options)?, signal).map_err(to_io_error)?;
     for listener in rendezvous {
         let socket = connected(listener, options)?;
         sender.admit(socket).map_err(to_io_error)?;
     }
-    Ok(SharedSource::new(sender, options))
+    Ok(Box::new(SharedSource::new(sender, options)))
 }
 
 fn connected(rendezvous: &Rendezvous, options: &Options) -> io::Result<UnixStream> {
@@ -191,14 +184,8 @@ fn accepted(socket: Socket, options: &Options, signal: Signal) -> CircuitResult 
     socket.set_read_timeout(Some(OPENING_TIMEOUT))?;
     let socket = UnixStream::from(OwnedFd::from(socket));
     match shm_shared::sharing(&options.transport_specific) {
-        Some(Sharing::All) => {
-            let receiver = BroadcastReceiver::join(socket, signal).map_err(to_io_error)?;
-            return Ok(Box::new(SharedSink::new(receiver, options)));
-        }
-        Some(Sharing::One) => {
-            let receiver = AnycastReceiver::join(socket, signal).map_err(to_io_error)?;
-            return Ok(Box::new(SharedSink::new(receiver, options)));
-        }
+        Some(Sharing::All) => return joined::<Broadcast>(socket, options, signal),
+        Some(Sharing::One) => return joined::<Anycast>(socket, options, signal),
         None => {}
     }
     if let Some(choice) = choice(options)? {
@@ -208,6 +195,16 @@ fn accepted(socket: Socket, options: &Options, signal: Signal) -> CircuitResult 
     }
     let pair = channel::accept_pair(socket, signal).map_err(to_io_error)?;
     Ok(plain_circuit(pair, options))
+}
+
+/// A receiving end of a ring of several.
+fn joined<D: Delivery + 'static>(
+    socket: UnixStream,
+    options: &Options,
+    signal: Signal,
+) -> CircuitResult {
+    let receiver = FanoutReceiver::<D>::join(socket, signal).map_err(to_io_error)?;
+    Ok(Box::new(SharedSink::new(receiver, options)))
 }
 
 /// A circuit without modules.
