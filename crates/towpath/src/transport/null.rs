@@ -9,6 +9,7 @@ use crate::contract::{
 };
 use crate::options::Options;
 use crate::parts;
+use crate::transport::datagrams;
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Instant;
@@ -33,20 +34,12 @@ impl Transport for Null {
 
     fn class(&self) -> Class {
         Class {
-            reliable: false,
             ordered: true,
-            encrypted: false,
-            stream: false,
             kernel: false,
             connectionless: false,
             connects: false,
-            flow_control: false,
-            half_close: false,
-            calls: false,
-            reach: Reach::Network,
             checksum: "none",
-            congestion: "",
-            offload: "none",
+            ..datagrams::UDP_CLASS
         }
     }
 

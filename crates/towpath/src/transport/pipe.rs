@@ -12,6 +12,7 @@ use crate::contract::{
 use crate::options::Options;
 use crate::parts;
 use crate::socket;
+use crate::transport::unix_stream;
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
 use std::collections::{BTreeMap, VecDeque};
@@ -34,20 +35,9 @@ impl Transport for Pipe {
 
     fn class(&self) -> Class {
         Class {
-            reliable: true,
-            ordered: true,
-            encrypted: false,
-            stream: true,
-            kernel: true,
-            connectionless: false,
             connects: false,
-            flow_control: true,
-            half_close: true,
-            calls: false,
             reach: Reach::Process,
-            checksum: "none: memory",
-            congestion: "",
-            offload: "none",
+            ..unix_stream::CLASS
         }
     }
 

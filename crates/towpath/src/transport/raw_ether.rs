@@ -15,6 +15,7 @@ use crate::parts::{self, MessageRest};
 use crate::raw_sockets::GrantedSocket;
 use crate::runs::{receive_calls, send_run};
 use crate::socket;
+use crate::transport::datagrams;
 use rustix::io::Errno;
 use socket2::SockRef;
 use std::collections::BTreeMap;
@@ -70,20 +71,9 @@ impl Transport for RawEther {
 
     fn class(&self) -> Class {
         Class {
-            reliable: false,
             ordered: true,
-            encrypted: false,
-            stream: false,
-            kernel: true,
-            connectionless: true,
-            connects: true,
-            flow_control: false,
-            half_close: false,
-            calls: false,
-            reach: Reach::Network,
             checksum: "the frame's, 32 bit, where there is a wire",
-            congestion: "",
-            offload: "none",
+            ..datagrams::UDP_CLASS
         }
     }
 

@@ -8,7 +8,7 @@
 
 use crate::connection_info;
 use crate::contract::{
-    CircuitResult, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
+    CircuitResult, Class, Listener, OptionHelp, Rendezvous, Transport, Unavailable,
 };
 use crate::engine_circuit;
 use crate::engine_setup::{self, EngineSetup, Introspection};
@@ -34,20 +34,10 @@ const V4_PACKET_LEN: usize = 1480;
 const V6_PACKET_LEN: usize = 1460;
 
 const CLASS: Class = Class {
-    reliable: true,
-    ordered: true,
-    encrypted: false,
-    stream: false,
-    kernel: false,
-    connectionless: false,
-    connects: true,
-    flow_control: true,
     half_close: false,
-    calls: false,
-    reach: Reach::Network,
     checksum: "CRC-32c by SCTP; Internet, 16 bit, by UDP",
     congestion: "RFC 9260",
-    offload: "UDP segmentation and coalescing by the kernel",
+    ..engine_setup::CLASS
 };
 
 /// `class`, as changed by options.

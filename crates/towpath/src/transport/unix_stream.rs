@@ -4,6 +4,7 @@ use crate::connection_info;
 use crate::contract::{CircuitResult, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
 use crate::options::Options;
 use crate::stream::{SocketReadback, StreamCircuit};
+use crate::transport::tcp;
 use crate::unix_socket::{self, UnixSocketListener};
 use socket2::{Socket, Type};
 use std::io;
@@ -14,20 +15,11 @@ pub struct UnixStream;
 
 /// The class of connections between Unix sockets.
 pub(crate) const CLASS: Class = Class {
-    reliable: true,
-    ordered: true,
-    encrypted: false,
-    stream: true,
-    kernel: true,
-    connectionless: false,
-    connects: true,
-    flow_control: true,
-    half_close: true,
-    calls: false,
     reach: Reach::Host,
     checksum: "none: memory",
     congestion: "",
     offload: "none",
+    ..tcp::CLASS
 };
 
 impl Transport for UnixStream {

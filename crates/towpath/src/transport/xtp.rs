@@ -156,20 +156,9 @@ impl Transport for Xtp {
 
     fn class(&self) -> Class {
         Class {
-            reliable: true,
-            ordered: true,
-            encrypted: false,
             stream: self.framing() == Framing::Stream,
-            kernel: false,
-            connectionless: false,
-            connects: true,
-            flow_control: true,
-            half_close: true,
-            calls: false,
-            reach: Reach::Network,
             checksum: "Internet, 16 bit, by UDP; XTP's own over headers, and over data if asked",
-            congestion: "",
-            offload: "UDP segmentation and coalescing by the kernel",
+            ..engine_setup::CLASS
         }
     }
 

@@ -227,20 +227,11 @@ impl Transport for XtpMulticast {
 
     fn class(&self) -> Class {
         Class {
-            reliable: true,
-            ordered: true,
-            encrypted: false,
             stream: true,
-            kernel: false,
-            connectionless: false,
             connects: false,
-            flow_control: true,
             half_close: false,
-            calls: false,
-            reach: Reach::Network,
             checksum: "Internet, 16 bit, by UDP; XTP's own over headers",
-            congestion: "",
-            offload: "UDP segmentation and coalescing by the kernel",
+            ..engine_setup::CLASS
         }
     }
 

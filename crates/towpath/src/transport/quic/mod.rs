@@ -23,6 +23,7 @@ use crate::contract::{
     CircuitResult, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
     check_names,
 };
+use crate::engine_setup;
 use crate::listener_keys::{self, ListenerKeys};
 use crate::options::Options;
 use crate::socket;
@@ -70,20 +71,11 @@ impl Transport for Quic {
 
     fn class(&self) -> Class {
         Class {
-            reliable: true,
-            ordered: true,
             encrypted: true,
             stream: true,
-            kernel: false,
-            connectionless: false,
-            connects: true,
-            flow_control: true,
-            half_close: true,
-            calls: false,
-            reach: Reach::Network,
             checksum: "AES-128-GCM tag, 128 bit; Internet, 16 bit, by UDP",
             congestion: "as set, by the library",
-            offload: "UDP segmentation and coalescing by the kernel",
+            ..engine_setup::CLASS
         }
     }
 

@@ -122,30 +122,23 @@ impl Transport for Vmtp {
 
     fn class(&self) -> Class {
         Class {
-            reliable: true,
             // Calls that overtake each other on the path are served as they come.
             ordered: false,
-            encrypted: false,
-            stream: false,
-            kernel: false,
             connectionless: true,
             connects: false,
-            flow_control: true,
             half_close: false,
-            calls: false,
-            reach: Reach::Network,
             checksum: match self.medium {
                 MediumKind::Udp => {
                     "Internet, 16 bit, by UDP; two sums of 16 bit of VMTP's own over each packet"
                 }
                 _ => "two sums of 16 bit of VMTP's own over each packet",
             },
-            congestion: "",
             offload: match self.medium {
-                MediumKind::Udp => "UDP segmentation and coalescing by the kernel",
+                MediumKind::Udp => engine_setup::CLASS.offload,
                 MediumKind::RawIp => "none",
                 MediumKind::Ethernet => "rings of frames shared with the kernel",
             },
+            ..engine_setup::CLASS
         }
     }
 
