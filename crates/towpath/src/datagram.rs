@@ -2,7 +2,7 @@
 
 use crate::contract::{CircuitResult, Interest, Listener, Part, Reach, Rendezvous};
 use crate::options::Options;
-use crate::parts::MessageRest;
+use crate::parts::{self, MessageRest};
 use crate::socket;
 use crate::source_filter;
 use rustix::io::Errno;
@@ -11,7 +11,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
 /// What distinguishes the datagram transports.
@@ -259,19 +259,23 @@ impl DatagramSocket {
         socket::wait(self.inner.as_fd(), interest, deadline)
     }
 
+    /// The socket; none has data in this process that it does not show.
+    #[expect(clippy::unnecessary_wraps, reason = "as a circuit says it")]
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.inner.as_fd())
+    }
+
     pub(crate) fn effective(&self) -> BTreeMap<String, String> {
-        let mut effective = BTreeMap::new();
-        socket::read_buffer_sizes(self.inner.as_fd(), &mut effective);
+        let mut effective = socket::buffer_sizes(self.inner.as_fd());
         let connected = if self.is_connected() { "yes" } else { "no" };
         effective.insert("connected".into(), connected.into());
         effective
     }
 
     pub(crate) fn counts(&self) -> BTreeMap<String, u64> {
-        let mut counts = BTreeMap::new();
-        counts.insert("send_calls".into(), self.call_counts.send);
-        counts.insert("receive_calls".into(), self.call_counts.receive);
-        counts.insert("no_buffers".into(), self.call_counts.no_buffers);
+        let calls = &self.call_counts;
+        let mut counts = parts::call_counts((calls.send, calls.receive));
+        counts.insert("no_buffers".into(), calls.no_buffers);
         if let Ok(drops) = wire_udp::sys::receive_drops(self.inner.as_fd()) {
             counts.insert("receive_drops".into(), drops);
         }

@@ -146,11 +146,10 @@ struct EngineListener<M: Medium, E: Associations> {
 impl<M: Medium, E: Associations + Send + 'static> Listener for EngineListener<M, E> {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
         let lines: Vec<&str> = self.endpoints.iter().map(|end| end.line.as_str()).collect();
-        Ok(Rendezvous {
-            reach: Reach::Network,
-            bytes: lines.join("\n").into_bytes(),
-            descriptors: Vec::new(),
-        })
+        Ok(Rendezvous::new(
+            Reach::Network,
+            lines.join("\n").into_bytes(),
+        ))
     }
 
     fn accept(&mut self, deadline: Instant) -> CircuitResult {
@@ -416,7 +415,7 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = self.effective.clone();
         if let Some(descriptor) = self.circuit.descriptor() {
-            socket::read_buffer_sizes(descriptor, &mut effective);
+            effective.extend(socket::buffer_sizes(descriptor));
         }
         effective
     }

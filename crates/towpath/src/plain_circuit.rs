@@ -7,7 +7,7 @@ use crate::options::Options;
 use crate::parts;
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 /// A circuit that makes one system call per message.
@@ -65,12 +65,10 @@ impl Circuit for PlainCircuit {
         Ok(())
     }
 
-    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
-        self.socket.wait(interest, deadline)
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.inner.as_fd())
+    engine::forward! { self.socket;
+        fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()>;
+        fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+        fn counts(&self) -> BTreeMap<String, u64>;
     }
 
     fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
@@ -83,9 +81,5 @@ impl Circuit for PlainCircuit {
             effective.insert((*name).into(), (*value).into());
         }
         effective
-    }
-
-    fn counts(&self) -> BTreeMap<String, u64> {
-        self.socket.counts()
     }
 }

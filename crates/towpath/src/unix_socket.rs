@@ -62,11 +62,10 @@ pub(crate) fn connect(
 
 impl Listener for UnixSocketListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        Ok(Rendezvous {
-            reach: Reach::Host,
-            bytes: socket::encode_name(&self.name),
-            descriptors: Vec::new(),
-        })
+        Ok(Rendezvous::new(
+            Reach::Host,
+            socket::encode_name(&self.name),
+        ))
     }
 
     fn accept(&mut self, deadline: Instant) -> CircuitResult {

@@ -29,8 +29,8 @@ mod stack;
 mod test_kit;
 
 use crate::contract::{
-    Circuit, CircuitResult, Class, Listener, OptionHelp, Rendezvous, Sharing, Transport,
-    Unavailable,
+    Circuit, CircuitResult, CircuitsResult, Class, Listener, OptionHelp, Rendezvous, Sharing,
+    Transport, Unavailable,
 };
 use crate::options::{Options, invalid};
 use circuit::PushedCircuit;
@@ -221,11 +221,7 @@ impl Transport for Pushable {
         on_top(stack.as_ref(), &class, &options, true, circuit)
     }
 
-    fn connect_all(
-        &self,
-        rendezvous: &Rendezvous,
-        options: &Options,
-    ) -> io::Result<Vec<Box<dyn Circuit>>> {
+    fn connect_all(&self, rendezvous: &Rendezvous, options: &Options) -> CircuitsResult {
         let (stack, options) = self.inner_options(options)?;
         let circuits = self.inner.connect_all(rendezvous, &options)?;
         let class = self.inner.class_with(&options.transport_specific);

@@ -156,11 +156,7 @@ struct LoopListener {
 
 impl Listener for LoopListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        Ok(Rendezvous {
-            reach: Reach::Host,
-            bytes: self.address.clone(),
-            descriptors: Vec::new(),
-        })
+        Ok(Rendezvous::new(Reach::Host, self.address.clone()))
     }
 
     fn accept(&mut self, deadline: Instant) -> CircuitResult {

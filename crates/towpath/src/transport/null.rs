@@ -62,11 +62,7 @@ impl Transport for Null {
 
 impl Listener for NullCircuit {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        Ok(Rendezvous {
-            reach: Reach::Network,
-            bytes: Vec::new(),
-            descriptors: Vec::new(),
-        })
+        Ok(Rendezvous::new(Reach::Network, Vec::new()))
     }
 
     fn accept(&mut self, _deadline: Instant) -> CircuitResult {

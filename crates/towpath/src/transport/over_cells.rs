@@ -7,7 +7,7 @@
 use super::{bare, sctp, vmtp, xtp, xtp_calls, xtp_multicast, xtp_raw};
 use crate::cells::{self, CELLS, Kind, OF_AAL34, OF_BOTH};
 use crate::contract::{
-    Circuit, CircuitResult, Class, Listener, OptionHelp, Rendezvous, Transport, Unavailable,
+    CircuitResult, CircuitsResult, Class, Listener, OptionHelp, Rendezvous, Transport, Unavailable,
 };
 use crate::options::Options;
 use engine_aal34::{Adaptation, CellsConfig, Repair};
@@ -283,11 +283,8 @@ impl Transport for OverCells {
         let options = self.inner_options(options)?;
         self.inner.connect(rendezvous, index, &options)
     }
-    fn connect_all(
-        &self,
-        rendezvous: &Rendezvous,
-        options: &Options,
-    ) -> io::Result<Vec<Box<dyn Circuit>>> {
+
+    fn connect_all(&self, rendezvous: &Rendezvous, options: &Options) -> CircuitsResult {
         let options = self.inner_options(options)?;
         self.inner.connect_all(rendezvous, &options)
     }

@@ -312,9 +312,6 @@ impl Circuit for PipeCircuit {
     }
 
     fn counts(&self) -> BTreeMap<String, u64> {
-        BTreeMap::from([
-            ("send_calls".into(), self.send_calls),
-            ("receive_calls".into(), self.receive_calls),
-        ])
+        parts::call_counts((self.send_calls, self.receive_calls))
     }
 }

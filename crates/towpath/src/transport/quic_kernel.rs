@@ -45,12 +45,7 @@ impl Transport for QuicKernel {
         Err(unsupported())
     }
 
-    fn connect(
-        &self,
-        _rendezvous: &Rendezvous,
-        _index: usize,
-        _options: &Options,
-    ) -> CircuitResult {
+    fn connect(&self, _: &Rendezvous, _: usize, _: &Options) -> CircuitResult {
         Err(unsupported())
     }
 }

@@ -238,6 +238,12 @@ pub(super) fn geometry(options: &Options) -> io::Result<Geometry> {
     Geometry::new(SLOT_LEN_MIN, slots).map_err(to_io_error)
 }
 
+/// How long a call waits.
+#[inline]
+pub(super) fn limit(waits: bool, timeout: Duration) -> Duration {
+    if waits { timeout } else { Duration::ZERO }
+}
+
 #[cold]
 pub(super) fn to_io_error(error: ChannelError) -> io::Error {
     if let ChannelError::TooLong { len, max } = error {
@@ -313,9 +319,10 @@ impl ShmCircuit {
         self.receiver.geometry()
     }
 
-    /// Sends a message once it has room, which it is given `limit` to have.
+    /// Sends a message if it has room, for which a call that waits waits.
     #[inline]
-    fn write(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
+    fn write(&mut self, message: &[u8], waits: bool) -> io::Result<()> {
+        let limit = limit(waits, self.timeout);
         let Some(sender) = &mut self.sender else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
@@ -326,9 +333,10 @@ impl ShmCircuit {
         }
     }
 
-    /// Receives a message once there is one, for which it waits until `limit` is over.
+    /// Receives a message if there is one, for which a call that waits waits.
     #[inline]
-    fn read(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
+    fn read(&mut self, buffer: &mut [u8], waits: bool) -> io::Result<Option<usize>> {
+        let limit = limit(waits, self.timeout);
         if !self.rest.is_empty() {
             return Ok(Some(self.rest.take(buffer)));
         }
@@ -351,25 +359,7 @@ impl ShmCircuit {
 }
 
 impl Circuit for ShmCircuit {
-    #[inline]
-    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.write(message, Duration::ZERO)
-    }
-
-    #[inline]
-    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.read(buffer, Duration::ZERO)
-    }
-
-    #[inline]
-    fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.write(message, self.timeout)
-    }
-
-    #[inline]
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.read(buffer, self.timeout)
-    }
+    parts::waits_if_told! { write, read }
 
     fn send_run(&mut self, message: &[u8], count: usize) -> io::Result<usize> {
         let carrier = self.carrier.as_ref();
@@ -438,9 +428,7 @@ impl Circuit for ShmCircuit {
     /// The opening is a system call of each end.
     fn counts(&self) -> BTreeMap<String, u64> {
         let sender = self.sender.as_ref().map_or(0, ChannelSender::system_calls);
-        BTreeMap::from([
-            ("send_calls".into(), 1 + sender + self.finished_calls),
-            ("receive_calls".into(), 1 + self.receiver.system_calls()),
-        ])
+        let sends = 1 + sender + self.finished_calls;
+        parts::call_counts((sends, 1 + self.receiver.system_calls()))
     }
 }

@@ -178,14 +178,7 @@ impl TcpCircuitListener {
 
 impl Listener for TcpCircuitListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        let address = self.socket.local_addr()?.as_socket();
-        let port = address.ok_or(io::ErrorKind::AddrNotAvailable)?.port();
-        let address = SocketAddr::new(self.options.bind_address(), port);
-        Ok(Rendezvous {
-            reach: Reach::Network,
-            bytes: socket::encode_address(address),
-            descriptors: Vec::new(),
-        })
+        socket::listening_address(&self.socket, &self.options)
     }
 
     fn accept(&mut self, deadline: Instant) -> CircuitResult {

@@ -168,12 +168,10 @@ impl Circuit for UdpBatchedCircuit {
         Ok(())
     }
 
-    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
-        self.port.wait(interest, deadline)
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.port.inner.as_fd())
+    engine::forward! { self.port;
+        fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()>;
+        fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+        fn counts(&self) -> BTreeMap<String, u64>;
     }
 
     fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
@@ -184,9 +182,5 @@ impl Circuit for UdpBatchedCircuit {
         let mut effective = self.port.effective();
         effective.insert("batch".into(), self.sender.capacity().to_string());
         effective
-    }
-
-    fn counts(&self) -> BTreeMap<String, u64> {
-        self.port.counts()
     }
 }

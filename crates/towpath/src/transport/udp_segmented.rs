@@ -348,8 +348,9 @@ impl Circuit for SegmentedCircuit {
         self.port.wait(interest, deadline)
     }
 
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.port.inner.as_fd())
+    engine::forward! { self.port;
+        fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+        fn counts(&self) -> BTreeMap<String, u64>;
     }
 
     fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
@@ -368,9 +369,5 @@ impl Circuit for SegmentedCircuit {
         let coalescing = if self.wanted.gro { "on" } else { "off" };
         effective.insert("coalescing".into(), coalescing.into());
         effective
-    }
-
-    fn counts(&self) -> BTreeMap<String, u64> {
-        self.port.counts()
     }
 }

@@ -154,7 +154,7 @@ impl XtiEngine {
         let lent = words.stream.stream.lent;
         effective.insert("lent".into(), xti_words::on_off(lent));
         if let Some(socket) = end.socket() {
-            socket::read_buffer_sizes(socket.as_fd(), &mut effective);
+            effective.extend(socket::buffer_sizes(socket.as_fd()));
         }
         let circuit = ConnectionCircuit::new(end, service, options, words.stream.flags);
         Ok(Box::new(circuit.with_effective(effective)))
@@ -257,11 +257,10 @@ impl Listener for EngineListener {
             .iter()
             .map(|(_, address)| address.to_string())
             .collect();
-        Ok(Rendezvous {
-            reach: Reach::Network,
-            bytes: lines.join("\n").into_bytes(),
-            descriptors: Vec::new(),
-        })
+        Ok(Rendezvous::new(
+            Reach::Network,
+            lines.join("\n").into_bytes(),
+        ))
     }
 
     fn accept(&mut self, deadline: Instant) -> CircuitResult {

@@ -149,21 +149,15 @@ struct XtiListener {
 
 impl Listener for XtiListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        Ok(Rendezvous {
-            reach: Reach::Network,
-            bytes: socket::encode_address(self.address),
-            descriptors: Vec::new(),
-        })
+        Ok(Rendezvous::new(
+            Reach::Network,
+            socket::encode_address(self.address),
+        ))
     }
 
     fn accept(&mut self, deadline: Instant) -> CircuitResult {
         loop {
-            let call = match self.end.listen(deadline) {
-                Err(error) if error.tli == TliError::NoData => {
-                    return Err(io::Error::new(io::ErrorKind::TimedOut, "no peer connected"));
-                }
-                other => other?,
-            };
+            let call = xti_words::arrived(self.end.listen(deadline))?;
             let end = open(&self.options, self.words)?;
             self.end.accept(&end, call.sequence)?;
             if self.words.has_sockmod {
@@ -383,7 +377,7 @@ impl Circuit for XtiCircuit {
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = BTreeMap::new();
         if let Some(socket) = self.end.socket() {
-            socket::read_buffer_sizes(socket.as_fd(), &mut effective);
+            effective.extend(socket::buffer_sizes(socket.as_fd()));
             tcp::effective(&socket, &mut effective);
         }
         effective.insert("read_len".into(), self.read_len.to_string());

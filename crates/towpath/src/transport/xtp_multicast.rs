@@ -335,11 +335,10 @@ struct GroupListener {
 
 impl Listener for GroupListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        Ok(Rendezvous {
-            reach: Reach::Network,
-            bytes: self.lines.join("\n").into_bytes(),
-            descriptors: Vec::new(),
-        })
+        Ok(Rendezvous::new(
+            Reach::Network,
+            self.lines.join("\n").into_bytes(),
+        ))
     }
 
     fn accept(&mut self, deadline: Instant) -> CircuitResult {

@@ -200,12 +200,7 @@ impl Transport for ProgramTransport {
         Err(self.runs_elsewhere())
     }
 
-    fn connect(
-        &self,
-        _rendezvous: &Rendezvous,
-        _index: usize,
-        _options: &Options,
-    ) -> CircuitResult {
+    fn connect(&self, _: &Rendezvous, _: usize, _: &Options) -> CircuitResult {
         Err(self.runs_elsewhere())
     }
 }

@@ -184,11 +184,7 @@ impl Listener for QuicListener {
                 endpoint.lock().socket().local_addr()?,
             ));
         }
-        Ok(Rendezvous {
-            reach: Reach::Network,
-            bytes: lines.join(&b'\n'),
-            descriptors: Vec::new(),
-        })
+        Ok(Rendezvous::new(Reach::Network, lines.join(&b'\n')))
     }
 
     fn accept(&mut self, deadline: Instant) -> CircuitResult {

@@ -16,7 +16,8 @@ pub(crate) mod end;
 mod server;
 
 use crate::contract::{
-    Circuit, CircuitResult, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
+    Circuit, CircuitResult, CircuitsResult, Class, Listener, OptionHelp, Reach, Rendezvous,
+    Transport, Unavailable,
 };
 use crate::engine_setup;
 use crate::medium::{ETHER_PACKET_MAX, EtherMedium, IpMedium, Medium, UdpMedium, random_port};
@@ -215,11 +216,7 @@ impl Transport for Vmtp {
         }
     }
 
-    fn connect_all(
-        &self,
-        rendezvous: &Rendezvous,
-        options: &Options,
-    ) -> io::Result<Vec<Box<dyn Circuit>>> {
+    fn connect_all(&self, rendezvous: &Rendezvous, options: &Options) -> CircuitsResult {
         if !options.share_endpoint {
             let all = 0..options.circuits;
             return all
@@ -268,7 +265,7 @@ impl Vmtp {
         medium: &M,
         line: &[u8],
         options: &Options,
-    ) -> io::Result<Vec<Box<dyn Circuit>>> {
+    ) -> CircuitsResult {
         let (first, server) = self.open_client(medium, line, options)?;
         let mut ends = Vec::with_capacity(options.circuits);
         for number in 1..options.circuits as u64 {
@@ -347,11 +344,10 @@ struct VmtpListener<M: Medium> {
 
 impl<M: Medium> Listener for VmtpListener<M> {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        Ok(Rendezvous {
-            reach: Reach::Network,
-            bytes: self.lines.join("\n").into_bytes(),
-            descriptors: Vec::new(),
-        })
+        Ok(Rendezvous::new(
+            Reach::Network,
+            self.lines.join("\n").into_bytes(),
+        ))
     }
 
     fn accept(&mut self, _deadline: Instant) -> CircuitResult {

@@ -266,11 +266,10 @@ struct CallListener {
 impl Listener for CallListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
         let lines: Vec<&str> = self.ends.iter().map(|end| end.0.line.as_str()).collect();
-        Ok(Rendezvous {
-            reach: Reach::Network,
-            bytes: lines.join("\n").into_bytes(),
-            descriptors: Vec::new(),
-        })
+        Ok(Rendezvous::new(
+            Reach::Network,
+            lines.join("\n").into_bytes(),
+        ))
     }
 
     /// A circuit takes calls as they come: those of one endpoint share them.
@@ -371,7 +370,7 @@ fn effective(end: &CallEndpoint) -> BTreeMap<String, String> {
     let mut effective = end.effective.clone();
     end.endpoint.with_pump(|pump| {
         for socket in UdpMedium::sockets(pump.wire().wire()) {
-            socket::read_buffer_sizes(socket, &mut effective);
+            effective.extend(socket::buffer_sizes(socket));
         }
     });
     effective
