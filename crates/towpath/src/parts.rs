@@ -87,8 +87,8 @@ macro_rules! carries_no_notes {
 }
 pub(crate) use carries_no_notes;
 
-/// The methods of a [`Circuit`](crate::Circuit) that has one way to send and one to receive, which are told whether to wait.
-macro_rules! waits_if_told {
+/// The methods of a [`Circuit`](crate::Circuit) that has one way to send and one to receive, with a flag whether to block.
+macro_rules! blocks_by_flag {
     ($send:ident, $receive:ident) => {
         #[inline]
         fn try_send(&mut self, message: &[u8]) -> std::io::Result<()> {
@@ -111,7 +111,7 @@ macro_rules! waits_if_told {
         }
     };
 }
-pub(crate) use waits_if_told;
+pub(crate) use blocks_by_flag;
 
 /// The methods of a [`Circuit`](crate::Circuit) that is ready when its `socket` is.
 macro_rules! ready_as_socket {

@@ -323,7 +323,7 @@ impl RawEtherCircuit {
 }
 
 impl Circuit for RawEtherCircuit {
-    parts::waits_if_told! { write, read }
+    parts::blocks_by_flag! { write, read }
 
     fn send_run(&mut self, message: &[u8], count: usize) -> io::Result<usize> {
         send_run(count, |left| self.write_many(message, left))

@@ -175,7 +175,7 @@ impl SctpCircuit {
 }
 
 impl Circuit for SctpCircuit {
-    parts::waits_if_told! { write, read_message }
+    parts::blocks_by_flag! { write, read_message }
 
     parts::carries_no_notes! {}
 

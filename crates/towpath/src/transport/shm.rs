@@ -359,7 +359,7 @@ impl ShmCircuit {
 }
 
 impl Circuit for ShmCircuit {
-    parts::waits_if_told! { write, read }
+    parts::blocks_by_flag! { write, read }
 
     fn send_run(&mut self, message: &[u8], count: usize) -> io::Result<usize> {
         let carrier = self.carrier.as_ref();

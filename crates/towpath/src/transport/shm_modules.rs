@@ -197,7 +197,7 @@ impl ModularCircuit {
 }
 
 impl Circuit for ModularCircuit {
-    parts::waits_if_told! { write, read }
+    parts::blocks_by_flag! { write, read }
 
     parts::carries_no_notes! {}
 

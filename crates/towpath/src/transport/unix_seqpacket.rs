@@ -104,7 +104,7 @@ fn empty_message_error() -> io::Error {
 }
 
 impl Circuit for SeqpacketCircuit {
-    parts::waits_if_told! { write, read }
+    parts::blocks_by_flag! { write, read }
 
     parts::carries_no_notes! {}
 

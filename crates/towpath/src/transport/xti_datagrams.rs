@@ -136,7 +136,7 @@ impl DatagramCircuit {
 }
 
 impl Circuit for DatagramCircuit {
-    parts::waits_if_told! { transmit, receive }
+    parts::blocks_by_flag! { transmit, receive }
 
     parts::carries_no_notes! {}
 

@@ -144,7 +144,7 @@ impl SocketCircuit {
 }
 
 impl Circuit for SocketCircuit {
-    parts::waits_if_told! { transmit, receive }
+    parts::blocks_by_flag! { transmit, receive }
 
     parts::carries_no_notes! {}
 

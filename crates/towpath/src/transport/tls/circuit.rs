@@ -199,7 +199,7 @@ fn unless_blocked(error: io::Error) -> io::Result<()> {
 }
 
 impl Circuit for TlsCircuit {
-    parts::waits_if_told! { write, read }
+    parts::blocks_by_flag! { write, read }
 
     parts::carries_no_notes! {}
 
