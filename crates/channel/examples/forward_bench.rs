@@ -158,14 +158,10 @@ fn pass_on(member: UnixStream, from: UnixStream, to: UnixStream) -> Result<(), C
 fn read_slots(load: Load, member: UnixStream, from: UnixStream) -> Result<(), ChannelError> {
     let arena = Arena::join(member)?;
     let mut incoming = arena.accept(from, Signal::Futex)?;
-    let mut octets = vec![0; load.touched];
-    let mut expected = 0;
-    while let Some(message) = incoming.receive()? {
-        message.read(0, &mut octets);
-        check(&octets, expected);
-        expected += 1;
-    }
-    Ok(())
+    read_all(load, |octets| {
+        let message = incoming.receive()?;
+        Ok(message.map(|message| message.read(0, octets)).is_some())
+    })
 }
 
 fn by_copying(load: Load) -> Result<f64, ChannelError> {
@@ -203,10 +199,20 @@ fn copy_on(geometry: Geometry, from: UnixStream, to: UnixStream) -> Result<(), C
 
 fn read_ring(load: Load, from: UnixStream) -> Result<(), ChannelError> {
     let mut incoming = ChannelReceiver::accept(from, Signal::Futex)?;
+    read_all(load, |octets| {
+        let message = incoming.receive()?;
+        Ok(message.map(|message| message.read(0, octets)).is_some())
+    })
+}
+
+/// Lets `read` fill octets until it has no more, and checks that each message is the next one.
+fn read_all(
+    load: Load,
+    mut read: impl FnMut(&mut [u8]) -> Result<bool, ChannelError>,
+) -> Result<(), ChannelError> {
     let mut octets = vec![0; load.touched];
     let mut expected = 0;
-    while let Some(message) = incoming.receive()? {
-        message.read(0, &mut octets);
+    while read(&mut octets)? {
         check(&octets, expected);
         expected += 1;
     }

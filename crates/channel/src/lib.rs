@@ -46,6 +46,7 @@ mod arena;
 mod broadcast;
 mod ends;
 mod error;
+mod fanout;
 mod gather;
 mod geometry;
 #[cfg(not(all(test, feature = "loom")))]
@@ -58,7 +59,6 @@ mod modules;
 mod opening;
 #[cfg(not(all(test, feature = "loom")))]
 mod pages;
-mod readers;
 mod ring;
 #[cfg(all(test, not(feature = "loom")))]
 mod stepped;
@@ -66,11 +66,14 @@ mod sync;
 mod sys;
 mod wait;
 
-pub use anycast::{ANYCAST_RECEIVERS_MAX, AnycastReceiver, AnycastSender, AnycastSlots};
+pub use anycast::{ANYCAST_RECEIVERS_MAX, Anycast, AnycastReceiver, AnycastSender, AnycastSlots};
 pub use arena::{Arena, ArenaOwner, ArenaReceiver, ArenaSender, ArenaSlot, MEMBERS_MAX};
-pub use broadcast::{BROADCAST_RECEIVERS_MAX, BroadcastReceiver, BroadcastSender, BroadcastSlots};
+pub use broadcast::{
+    BROADCAST_RECEIVERS_MAX, Broadcast, BroadcastReceiver, BroadcastSender, BroadcastSlots,
+};
 pub use ends::{accept_pair, open_pair};
 pub use error::ChannelError;
+pub use fanout::{Delivery, FanoutReceiver, FanoutSender, FanoutSlots};
 pub use gather::{GatherReceiver, GatherSender, Gathered, SENDERS_MAX};
 pub use geometry::{Geometry, RING_OCTETS_MAX, SLOT_LEN_MAX, SLOT_LEN_MIN};
 pub use many::ManyReceivers;

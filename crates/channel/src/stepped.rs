@@ -5,7 +5,8 @@
 //! A usual run kills at [`KILLS`] instructions of each operation, spread over all; TOWPATH_KILLS is their number, or `all`.
 
 use crate::anycast;
-use crate::broadcast::{WAITED_FOR, Wanted};
+use crate::broadcast::Wanted;
+use crate::fanout::WAITED_FOR;
 use crate::ring::{RECEIVER_WAITS, SENDER_WAITS};
 use crate::sys::stepping::{self, Step, Stepped};
 use crate::wait::{SLEEP_MAX, SLEEPS};
@@ -243,7 +244,7 @@ fn killed_with_a_claim(near: UnixStream, far: UnixStream, steps: u64) -> u64 {
     let mut other = AnycastReceiver::join(other_far, Signal::Futex).unwrap();
     (1..=2).for_each(|number| assert!(sender.send(&message(number), NOTICED).unwrap()));
     let child = start(Operation::Claim, far, None).stopped();
-    let waited_for = sender.segment().word(anycast::WAITED_FOR);
+    let waited_for = sender.segment().word(WAITED_FOR);
     waited_for.store(anycast::wish(1), Ordering::Relaxed);
     let made = kill_after(child, steps);
     let mut got = Vec::new();

@@ -102,7 +102,8 @@ impl FlameGraph {
     }
 }
 
-fn head(text: &mut String, title: &str, height: f64) {
+/// Opens a drawing of bars: its size, its style and its title.
+pub(crate) fn open_drawing(text: &mut String, title: &str, height: f64) {
     let _ = write!(
         text,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
@@ -112,6 +113,10 @@ fn head(text: &mut String, title: &str, height: f64) {
          <text x=\"10\" y=\"18\" style=\"font: bold 14px sans-serif\">{}</text>\n",
         escape(title)
     );
+}
+
+fn head(text: &mut String, title: &str, height: f64) {
+    open_drawing(text, title, height);
     for (at, layer) in Layer::ALL.iter().enumerate() {
         let (x, y) = (10 + (at % 9) * 132, 28 + (at / 9) * 15);
         let _ = writeln!(

@@ -3,7 +3,7 @@
 //! Bars are as wide as the wider of the two, so that what is gone is still seen; colour is the change.
 
 use crate::flame::{
-    BAR_WIDTH_MIN, DEPTH_MAX, ROW, SCRIPT, StackTree, TOP, WIDTH, escape, truncate_to,
+    BAR_WIDTH_MIN, DEPTH_MAX, ROW, SCRIPT, StackTree, TOP, WIDTH, escape, open_drawing, truncate_to,
 };
 use crate::folded_stacks::StackNode;
 use std::collections::BTreeSet;
@@ -112,16 +112,10 @@ pub fn svg(title: &str, trees: &[Difference]) -> String {
     let floor = TOP + rows as f64 * ROW;
     let height = floor + 30.0;
     let mut text = String::new();
-    let _ = write!(
-        text,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
-         width=\"{WIDTH}\" height=\"{height}\">\n<style>\ntext {{ font: 11px monospace; fill: #1a1a1a; }}\n\
-         .f:hover rect {{ stroke: #000; }}\n.f {{ cursor: pointer; }}\n</style>\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
-         <text x=\"10\" y=\"18\" style=\"font: bold 14px sans-serif\">{}</text>\n\
-         <text x=\"10\" y=\"38\">red: more time than before; blue: less; as wide as the wider of the two</text>\n\
+    open_drawing(&mut text, title, height);
+    text.push_str(
+        "<text x=\"10\" y=\"38\">red: more time than before; blue: less; as wide as the wider of the two</text>\n\
          <g id=\"all\">\n",
-        escape(title)
     );
     let scale = if whole > 0.0 {
         (WIDTH - 20.0) / whole

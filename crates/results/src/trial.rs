@@ -66,6 +66,30 @@ pub const TURNS_SERIES: &str = "turns";
 const ENTRY_OCTETS: usize = 128;
 
 impl Trial {
+    /// A valid trial of which nothing has been measured yet.
+    pub fn empty(index: u64, block: u32, cell: Cell) -> Trial {
+        Trial {
+            version: crate::SCHEMA_VERSION,
+            index,
+            block,
+            cell,
+            control: false,
+            status: Status::Ok,
+            reason: String::new(),
+            disturbed: Vec::new(),
+            started_s: 0.0,
+            span_s: 0.0,
+            warm_up_s: 0.0,
+            metrics: BTreeMap::new(),
+            evidence: BTreeMap::new(),
+            histograms: BTreeMap::new(),
+            series: BTreeMap::new(),
+            ledger: None,
+            cpu: BTreeMap::new(),
+            effective: BTreeMap::new(),
+        }
+    }
+
     /// About how many octets it takes in memory.
     pub(crate) fn held_octets(&self) -> usize {
         let numbers = self.metrics.keys().chain(self.evidence.keys());

@@ -166,7 +166,6 @@ fn overall_of_single_contests(verdicts: &[Verdict], overall: &[Verdict]) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use results::Status;
     use std::collections::BTreeMap;
 
     fn plan(looks: &[u32], max: u32) -> Plan {
@@ -194,26 +193,7 @@ mod tests {
 
     /// A trial of the last block; a pilot for 0.
     fn until(block: u32) -> Vec<Trial> {
-        vec![Trial {
-            version: results::SCHEMA_VERSION,
-            index: 0,
-            block,
-            cell: Cell::default(),
-            control: false,
-            status: Status::Ok,
-            reason: String::new(),
-            disturbed: Vec::new(),
-            started_s: 0.0,
-            span_s: 0.0,
-            warm_up_s: 0.0,
-            metrics: BTreeMap::new(),
-            evidence: BTreeMap::new(),
-            histograms: BTreeMap::new(),
-            series: BTreeMap::new(),
-            ledger: None,
-            cpu: BTreeMap::new(),
-            effective: BTreeMap::new(),
-        }]
+        vec![Trial::empty(0, block, Cell::default())]
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::block::{Block, Pool};
 use crate::error::Error;
 use crate::message::{FlushRequest, FlushScope, Message};
+use crate::modules::PUT_ONLY;
 use crate::queue::Marks;
 use crate::runtime::{QueueId, Runtime};
 use std::any::Any;
@@ -48,10 +49,46 @@ pub struct ModuleInfo {
     pub write: QueueInfo,
 }
 
+impl ModuleInfo {
+    /// A module whose put procedures handle each message at once: without service procedures.
+    pub const fn put_only(name: &'static str) -> ModuleInfo {
+        ModuleInfo {
+            name,
+            read: PUT_ONLY,
+            write: PUT_ONLY,
+        }
+    }
+
+    /// A module with a service procedure each way, for messages of up to `longest` octets.
+    pub const fn with_services(name: &'static str, marks: Marks, longest: usize) -> ModuleInfo {
+        let queue = QueueInfo {
+            marks,
+            packet: (0, longest),
+            service: true,
+        };
+        ModuleInfo {
+            name,
+            read: queue,
+            write: queue,
+        }
+    }
+
+    /// A module with a service procedure down, for messages of any length.
+    pub const fn with_write_service(name: &'static str, marks: Marks) -> ModuleInfo {
+        let both = ModuleInfo::with_services(name, marks, usize::MAX);
+        let read = QueueInfo {
+            service: false,
+            ..both.read
+        };
+        ModuleInfo { read, ..both }
+    }
+}
+
 /// A module of a stream, or the driver at its end: a part that messages pass in both directions.
 ///
 /// Its procedures run one at a time and never wait. A message that comes while it runs (an answer of
-/// the module below, say) is handed over when it returns.
+/// the module below, say) is handed over when it returns. All but the put procedure may be missing, as they may be null in
+/// a qinit: no module is around another one and would have to forward them.
 pub trait Module: Any + Send {
     /// Name, water marks and lengths.
     fn info(&self) -> ModuleInfo;
@@ -61,21 +98,23 @@ pub trait Module: Any + Send {
     /// # Errors
     ///
     /// It cannot be: the push fails with this error.
-    fn open(&mut self, context: &mut Context<'_>) -> Result<(), Error>;
+    fn open(&mut self, _context: &mut Context<'_>) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// It leaves the stream. What its queues hold is dropped afterwards.
-    fn close(&mut self, context: &mut Context<'_>);
+    fn close(&mut self, _context: &mut Context<'_>) {}
 
     /// A message arrives in a direction (put procedure): it is handled, passed on, or queued.
     fn put(&mut self, context: &mut Context<'_>, side: Side, message: Message);
 
     /// A queue was scheduled (service procedure): take messages and pass them on while there is room
     /// there; put back what cannot go, and return.
-    fn service(&mut self, context: &mut Context<'_>, side: Side);
+    fn service(&mut self, _context: &mut Context<'_>, _side: Side) {}
 
     /// A driver's other end is ready: called when the host found its descriptor or its peer so. It
     /// should only schedule queues.
-    fn ready(&mut self, context: &mut Context<'_>);
+    fn ready(&mut self, _context: &mut Context<'_>) {}
 }
 
 /// What a module may do while one of its procedures runs.

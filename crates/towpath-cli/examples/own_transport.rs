@@ -9,7 +9,9 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::process::ExitCode;
-use towpath::{Circuit, Class, Listener, OptionHelp, Options, Rendezvous, Transport, Unavailable};
+use towpath::{
+    CircuitResult, Class, Listener, OptionHelp, Options, Rendezvous, Transport, Unavailable,
+};
 
 struct TcpNarrow;
 
@@ -54,12 +56,7 @@ impl Transport for TcpNarrow {
         tcp().listen(&narrow(options))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         tcp().connect(rendezvous, index, &narrow(options))
     }
 }

@@ -13,8 +13,8 @@ use std::time::Instant;
 use towpath::contract::BLOCKING_TIMEOUT;
 use towpath::parts::{self, MessageRest};
 use towpath::{
-    Circuit, Class, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo, Note,
-    Options, Part, Reach, Rendezvous, Reserved, Transport, Unavailable,
+    Circuit, CircuitResult, Class, ConnectionInfo, Interest, LentArrival, Listener,
+    NoConnectionInfo, Note, Options, Part, Reach, Rendezvous, Reserved, Transport, Unavailable,
 };
 
 /// The transport: its name, its class, how two ends connect.
@@ -63,12 +63,7 @@ impl Transport for SocketPair {
         Ok(Box::new(Pairs { near, far }))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        _options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, _options: &Options) -> CircuitResult {
         let far = rendezvous.descriptors.get(index);
         let far = far.ok_or(io::ErrorKind::NotFound)?.try_clone()?;
         Ok(Box::new(End::new(far.into())?))
@@ -95,7 +90,7 @@ impl Listener for Pairs {
         })
     }
 
-    fn accept(&mut self, _deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, _deadline: Instant) -> CircuitResult {
         if self.near.is_empty() {
             return Err(io::ErrorKind::TimedOut.into());
         }

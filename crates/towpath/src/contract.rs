@@ -17,6 +17,12 @@ use std::time::{Duration, Instant};
 /// check whether to stop.
 pub const BLOCKING_TIMEOUT: Duration = Duration::from_millis(20);
 
+/// A circuit that was opened or accepted, or why not.
+pub type CircuitResult = io::Result<Box<dyn Circuit>>;
+
+/// All circuits of a job, or why one of them could not be opened.
+pub type CircuitsResult = io::Result<Vec<Box<dyn Circuit>>>;
+
 /// A way to move messages between two processes.
 pub trait Transport: Send + Sync {
     /// Its name on the command line and in results.
@@ -105,20 +111,11 @@ pub trait Transport: Send + Sync {
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>>;
 
     /// Opens circuit number `index` (below `options.circuits`) to a listener.
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>>;
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult;
 
     /// Opens all `options.circuits` to a listener, in order. With [`Options::share_endpoint`] those
     /// of transactions are entities of one endpoint; the listener's options must say the same.
-    fn connect_all(
-        &self,
-        rendezvous: &Rendezvous,
-        options: &Options,
-    ) -> io::Result<Vec<Box<dyn Circuit>>> {
+    fn connect_all(&self, rendezvous: &Rendezvous, options: &Options) -> CircuitsResult {
         (0..options.circuits)
             .map(|index| self.connect(rendezvous, index, options))
             .collect()
@@ -130,11 +127,7 @@ pub trait Transport: Send + Sync {
     /// # Errors
     ///
     /// `Unsupported` for a transport without such circuits; else those of [`connect`](Transport::connect).
-    fn connect_to_many(
-        &self,
-        _rendezvous: &[Rendezvous],
-        _options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect_to_many(&self, _rendezvous: &[Rendezvous], _options: &Options) -> CircuitResult {
         let text = format!("{} has a circuit for each listener", self.name());
         Err(io::Error::new(io::ErrorKind::Unsupported, text))
     }
@@ -190,7 +183,7 @@ pub trait Listener: Send {
     /// # Errors
     ///
     /// `TimedOut` when no peer connected before `deadline`.
-    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>>;
+    fn accept(&mut self, deadline: Instant) -> CircuitResult;
 }
 
 /// One end of a circuit. All calls are made from one thread.
@@ -390,6 +383,17 @@ pub struct Rendezvous {
     /// Descriptors to pass along with it. A pipe's reader sees the end only when every copy of the
     /// write end is closed, so drop the rendezvous once all circuits are connected.
     pub descriptors: Vec<OwnedFd>,
+}
+
+impl Rendezvous {
+    /// An address without descriptors.
+    pub fn new(reach: Reach, bytes: Vec<u8>) -> Rendezvous {
+        Rendezvous {
+            reach,
+            bytes,
+            descriptors: Vec::new(),
+        }
+    }
 }
 
 /// How far apart the two ends may be.

@@ -1,8 +1,8 @@
 //! Shared by the datagram transports: sockets that know their peer, and their listener.
 
-use crate::contract::{Circuit, Interest, Listener, Part, Reach, Rendezvous};
+use crate::contract::{CircuitResult, Interest, Listener, Part, Reach, Rendezvous};
 use crate::options::Options;
-use crate::parts::MessageRest;
+use crate::parts::{self, MessageRest};
 use crate::socket;
 use crate::source_filter;
 use rustix::io::Errno;
@@ -11,7 +11,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
 /// What distinguishes the datagram transports.
@@ -41,7 +41,7 @@ pub(crate) fn configure_nothing(_socket: &Socket) -> io::Result<()> {
 }
 
 /// Makes a transport's circuit from a socket.
-pub(crate) type CircuitFactory = fn(DatagramSocket, &Options) -> io::Result<Box<dyn Circuit>>;
+pub(crate) type CircuitFactory = fn(DatagramSocket, &Options) -> CircuitResult;
 
 /// A datagram socket and its peer.
 #[derive(Debug)]
@@ -259,19 +259,23 @@ impl DatagramSocket {
         socket::wait(self.inner.as_fd(), interest, deadline)
     }
 
+    /// The socket; none has data in this process that it does not show.
+    #[expect(clippy::unnecessary_wraps, reason = "as a circuit says it")]
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.inner.as_fd())
+    }
+
     pub(crate) fn effective(&self) -> BTreeMap<String, String> {
-        let mut effective = BTreeMap::new();
-        socket::read_buffer_sizes(self.inner.as_fd(), &mut effective);
+        let mut effective = socket::buffer_sizes(self.inner.as_fd());
         let connected = if self.is_connected() { "yes" } else { "no" };
         effective.insert("connected".into(), connected.into());
         effective
     }
 
     pub(crate) fn counts(&self) -> BTreeMap<String, u64> {
-        let mut counts = BTreeMap::new();
-        counts.insert("send_calls".into(), self.call_counts.send);
-        counts.insert("receive_calls".into(), self.call_counts.receive);
-        counts.insert("no_buffers".into(), self.call_counts.no_buffers);
+        let calls = &self.call_counts;
+        let mut counts = parts::call_counts((calls.send, calls.receive));
+        counts.insert("no_buffers".into(), calls.no_buffers);
         if let Ok(drops) = wire_udp::sys::receive_drops(self.inner.as_fd()) {
             counts.insert("receive_drops".into(), drops);
         }
@@ -420,7 +424,7 @@ impl Listener for DatagramListener {
         })
     }
 
-    fn accept(&mut self, _deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, _deadline: Instant) -> CircuitResult {
         let socket = &self.sockets[self.accepted % self.sockets.len()];
         self.accepted += 1;
         let port = DatagramSocket {

@@ -9,8 +9,8 @@ pub(crate) use kept::{connect_again, connect_shared, listen_shared};
 
 use crate::cells;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo,
-    Note, Part, Reach, ReceiveCounts, Rendezvous, Reserved,
+    BLOCKING_TIMEOUT, Circuit, CircuitResult, ConnectionInfo, Interest, LentArrival, Listener,
+    NoConnectionInfo, Note, Part, Reach, ReceiveCounts, Rendezvous, Reserved,
 };
 use crate::engine_endpoint::{EngineEndpoint, open_endpoint};
 use crate::engine_setup::{EngineSetup, ReadConnection, ReceiveBufferPosting};
@@ -76,7 +76,7 @@ pub(crate) fn connect<M: Medium, E: Associations + Send + 'static>(
     (rendezvous, index): (&Rendezvous, usize),
     options: &Options,
     setup: impl Fn(u16) -> EngineSetup<E>,
-) -> io::Result<Box<dyn Circuit>> {
+) -> CircuitResult {
     let circuit = open_circuit(medium, (rendezvous, index), options, setup)?;
     Ok(Box::new(circuit))
 }
@@ -146,14 +146,13 @@ struct EngineListener<M: Medium, E: Associations> {
 impl<M: Medium, E: Associations + Send + 'static> Listener for EngineListener<M, E> {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
         let lines: Vec<&str> = self.endpoints.iter().map(|end| end.line.as_str()).collect();
-        Ok(Rendezvous {
-            reach: Reach::Network,
-            bytes: lines.join("\n").into_bytes(),
-            descriptors: Vec::new(),
-        })
+        Ok(Rendezvous::new(
+            Reach::Network,
+            lines.join("\n").into_bytes(),
+        ))
     }
 
-    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, deadline: Instant) -> CircuitResult {
         Ok(Box::new(self.accept_circuit(deadline)?))
     }
 }
@@ -416,7 +415,7 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = self.effective.clone();
         if let Some(descriptor) = self.circuit.descriptor() {
-            socket::read_buffer_sizes(descriptor, &mut effective);
+            effective.extend(socket::buffer_sizes(descriptor));
         }
         effective
     }

@@ -2,6 +2,7 @@
 //! their circuits, seeds and secrets, packet lengths.
 
 use crate::connection_info::{ConnectionInfo, NoConnectionInfo};
+use crate::contract::{Class, Reach};
 use crate::options::Options;
 use crate::xtp::EndpointConfig;
 use crate::xtp::contexts::{self, EndpointIdentity, SnapshotFn};
@@ -16,6 +17,24 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use wire::trace::TraceLog;
+
+/// The class of an engine's associations over segmented UDP.
+pub(crate) const CLASS: Class = Class {
+    reliable: true,
+    ordered: true,
+    encrypted: false,
+    stream: false,
+    kernel: false,
+    connectionless: false,
+    connects: true,
+    flow_control: true,
+    half_close: true,
+    calls: false,
+    reach: Reach::Network,
+    checksum: "Internet, 16 bit, by UDP",
+    congestion: "",
+    offload: "UDP segmentation and coalescing by the kernel",
+};
 
 /// An engine and the parameters of its circuits.
 pub(crate) struct EngineSetup<E> {

@@ -98,9 +98,9 @@ pub mod xtp;
 pub use channel;
 
 pub use contract::{
-    ArrivalPiece, BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, LentArrival,
-    Listener, NoConnectionInfo, Note, OptionHelp, Part, Reach, ReceiveCounts, Reliability,
-    Rendezvous, Reserved, Sharing, Transport, Unavailable,
+    ArrivalPiece, BLOCKING_TIMEOUT, Circuit, CircuitResult, CircuitsResult, Class, ConnectionInfo,
+    Interest, LentArrival, Listener, NoConnectionInfo, Note, OptionHelp, Part, Reach,
+    ReceiveCounts, Reliability, Rendezvous, Reserved, Sharing, Transport, Unavailable,
 };
 pub use options::{Family, Options};
 pub use registry::{UnknownTransport, add, all, find};

@@ -2,6 +2,7 @@
 //! memory.
 
 use crate::contract::{LentArrival, Note, Part, Reserved};
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 
@@ -85,6 +86,58 @@ macro_rules! carries_no_notes {
     };
 }
 pub(crate) use carries_no_notes;
+
+/// The methods of a [`Circuit`](crate::Circuit) that has one way to send and one to receive, with a flag whether to block.
+macro_rules! blocks_by_flag {
+    ($send:ident, $receive:ident) => {
+        #[inline]
+        fn try_send(&mut self, message: &[u8]) -> std::io::Result<()> {
+            self.$send(message, false)
+        }
+
+        #[inline]
+        fn try_recv(&mut self, buffer: &mut [u8]) -> std::io::Result<Option<usize>> {
+            self.$receive(buffer, false)
+        }
+
+        #[inline]
+        fn send(&mut self, message: &[u8]) -> std::io::Result<()> {
+            self.$send(message, true)
+        }
+
+        #[inline]
+        fn recv(&mut self, buffer: &mut [u8]) -> std::io::Result<Option<usize>> {
+            self.$receive(buffer, true)
+        }
+    };
+}
+pub(crate) use blocks_by_flag;
+
+/// The methods of a [`Circuit`](crate::Circuit) that is ready when its `socket` is.
+macro_rules! ready_as_socket {
+    () => {
+        fn wait(
+            &mut self,
+            interest: $crate::contract::Interest,
+            deadline: std::time::Instant,
+        ) -> std::io::Result<()> {
+            $crate::socket::wait(self.socket.as_fd(), interest, deadline)
+        }
+
+        fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+            Some(self.socket.as_fd())
+        }
+    };
+}
+pub(crate) use ready_as_socket;
+
+/// System calls of sends and receives, as a circuit counts them.
+pub(crate) fn call_counts((sends, receives): (u64, u64)) -> BTreeMap<String, u64> {
+    BTreeMap::from([
+        ("send_calls".into(), sends),
+        ("receive_calls".into(), receives),
+    ])
+}
 
 /// What is left of a message that did not fit into the user's buffer.
 #[derive(Debug, Default)]

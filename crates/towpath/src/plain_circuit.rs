@@ -1,13 +1,13 @@
 //! A circuit on a datagram socket, with one system call per message.
 
 use crate::connection_info;
-use crate::contract::{Circuit, ConnectionInfo, Interest, NoConnectionInfo, Part};
+use crate::contract::{Circuit, CircuitResult, ConnectionInfo, Interest, NoConnectionInfo, Part};
 use crate::datagram::DatagramSocket;
 use crate::options::Options;
 use crate::parts;
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 /// A circuit that makes one system call per message.
@@ -28,10 +28,7 @@ impl PlainCircuit {
 }
 
 /// A [`PlainCircuit`] without extra options.
-pub(crate) fn plain_circuit(
-    port: DatagramSocket,
-    _options: &Options,
-) -> io::Result<Box<dyn Circuit>> {
+pub(crate) fn plain_circuit(port: DatagramSocket, _options: &Options) -> CircuitResult {
     Ok(Box::new(PlainCircuit::new(port, &[])))
 }
 
@@ -68,12 +65,10 @@ impl Circuit for PlainCircuit {
         Ok(())
     }
 
-    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
-        self.socket.wait(interest, deadline)
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.inner.as_fd())
+    engine::forward! { self.socket;
+        fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()>;
+        fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+        fn counts(&self) -> BTreeMap<String, u64>;
     }
 
     fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
@@ -86,9 +81,5 @@ impl Circuit for PlainCircuit {
             effective.insert((*name).into(), (*value).into());
         }
         effective
-    }
-
-    fn counts(&self) -> BTreeMap<String, u64> {
-        self.socket.counts()
     }
 }

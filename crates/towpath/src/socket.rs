@@ -1,7 +1,8 @@
 //! Shared by the socket transports: addresses, timeouts, buffers, send and receive.
 
-use crate::contract::Interest;
+use crate::contract::{Interest, Reach, Rendezvous};
 use crate::engine_setup::random_seed;
+use crate::options::Options;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendFlags, SocketAddrAny, recvmsg};
@@ -143,14 +144,44 @@ pub(crate) fn set_buffers(socket: &Socket, buffers: Option<usize>) {
 }
 
 /// Reads SO_SNDBUF and SO_RCVBUF (the kernel doubles the value set, see socket(7)).
-pub(crate) fn read_buffer_sizes(socket: BorrowedFd<'_>, into: &mut BTreeMap<String, String>) {
+pub(crate) fn buffer_sizes(socket: BorrowedFd<'_>) -> BTreeMap<String, String> {
     let socket = SockRef::from(&socket);
-    if let Ok(len) = socket.send_buffer_size() {
-        into.insert("send_buffer".into(), len.to_string());
+    let sizes = [
+        ("send_buffer", socket.send_buffer_size()),
+        ("receive_buffer", socket.recv_buffer_size()),
+    ];
+    let known = |(name, len): (&str, io::Result<usize>)| Some((name.into(), len.ok()?.to_string()));
+    sizes.into_iter().filter_map(known).collect()
+}
+
+/// Where a socket listens: its port, at the address that `options` give.
+pub(crate) fn listening_address(socket: &Socket, options: &Options) -> io::Result<Rendezvous> {
+    let address = socket.local_addr()?.as_socket();
+    let port = address.ok_or(io::ErrorKind::AddrNotAvailable)?.port();
+    let address = SocketAddr::new(options.bind_address(), port);
+    Ok(Rendezvous::new(Reach::Network, encode_address(address)))
+}
+
+/// Sends a message whole, as [`send`]. One that is longer than the socket's send buffer is refused in words.
+#[inline]
+pub(crate) fn send_message(socket: &Socket, message: &[u8], block: bool) -> io::Result<()> {
+    match send(socket.as_fd(), message, block) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(too_long(socket, error, message.len())),
     }
-    if let Ok(len) = socket.recv_buffer_size() {
-        into.insert("receive_buffer".into(), len.to_string());
+}
+
+#[cold]
+fn too_long(socket: &Socket, error: io::Error, len: usize) -> io::Error {
+    if error.raw_os_error() != Some(libc::EMSGSIZE) {
+        return error;
     }
+    let limit = socket.send_buffer_size().unwrap_or(0);
+    let text = format!(
+        "a message of {len} bytes does not fit into the socket's send buffer of {limit}; raise it \
+         with --buffers, or send smaller messages"
+    );
+    io::Error::new(io::ErrorKind::InvalidInput, text)
 }
 
 /// Waits until `fd` is ready for `interest`, at most until `deadline`.

@@ -1,14 +1,13 @@
 //! Shared by the stream-socket transports: the circuit on a connected socket.
 
-use crate::contract::{Circuit, ConnectionInfo, Interest, NoConnectionInfo, Part};
+use crate::contract::{Circuit, ConnectionInfo, NoConnectionInfo, Part};
 use crate::options::Options;
 use crate::parts;
 use crate::socket::{self, UnsentTail};
 use socket2::Socket;
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Instant;
+use std::os::fd::AsFd;
 
 /// A circuit on a connected stream socket, one system call per message.
 #[derive(Debug)]
@@ -149,21 +148,14 @@ impl Circuit for StreamCircuit {
         self.socket.shutdown(std::net::Shutdown::Write)
     }
 
-    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
-        socket::wait(self.socket.as_fd(), interest, deadline)
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.as_fd())
-    }
+    parts::ready_as_socket! {}
 
     fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
         (self.readback.connection_info)(&self.socket)
     }
 
     fn effective(&self) -> BTreeMap<String, String> {
-        let mut effective = BTreeMap::new();
-        socket::read_buffer_sizes(self.socket.as_fd(), &mut effective);
+        let mut effective = socket::buffer_sizes(self.socket.as_fd());
         effective.insert("read_len".into(), self.read_len.to_string());
         if self.acknowledgement == Acknowledgement::Quick {
             effective.insert("quickack".into(), "on".into());
@@ -173,9 +165,7 @@ impl Circuit for StreamCircuit {
     }
 
     fn counts(&self) -> BTreeMap<String, u64> {
-        let mut counts = BTreeMap::new();
-        counts.insert("send_calls".into(), self.send_calls);
-        counts.insert("receive_calls".into(), self.receive_calls);
+        let mut counts = parts::call_counts((self.send_calls, self.receive_calls));
         (self.readback.counts)(&self.socket, &mut counts);
         counts
     }

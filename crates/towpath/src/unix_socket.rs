@@ -1,6 +1,6 @@
 //! Shared by the connection-oriented Unix sockets: a listener with an abstract name.
 
-use crate::contract::{BLOCKING_TIMEOUT, Circuit, Listener, Reach, Rendezvous};
+use crate::contract::{BLOCKING_TIMEOUT, CircuitResult, Listener, Reach, Rendezvous};
 use crate::options::Options;
 use crate::socket;
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -8,7 +8,7 @@ use std::io;
 use std::time::Instant;
 
 /// Makes a transport's circuit from a connected socket.
-pub(crate) type UnixCircuitFactory = fn(Socket, &Options) -> io::Result<Box<dyn Circuit>>;
+pub(crate) type UnixCircuitFactory = fn(Socket, &Options) -> CircuitResult;
 
 /// A listening Unix socket.
 pub(crate) struct UnixSocketListener {
@@ -62,14 +62,13 @@ pub(crate) fn connect(
 
 impl Listener for UnixSocketListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        Ok(Rendezvous {
-            reach: Reach::Host,
-            bytes: socket::encode_name(&self.name),
-            descriptors: Vec::new(),
-        })
+        Ok(Rendezvous::new(
+            Reach::Host,
+            socket::encode_name(&self.name),
+        ))
     }
 
-    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, deadline: Instant) -> CircuitResult {
         let socket = socket::accept(&self.socket, deadline)?;
         // Accepted Unix sockets inherit neither option; each end's options apply to what it sends.
         socket::set_buffers(&socket, self.options.buffers);

@@ -98,8 +98,7 @@ impl EtherWire {
             socket,
             interface,
             config,
-            receive_ring,
-            send_ring,
+            (receive_ring, send_ring),
         ))
     }
 
@@ -117,22 +116,15 @@ impl EtherWire {
         let config = config.within(&interface);
         rustix::io::ioctl_fionbio(&socket, true)?;
         let added = sys::add_rings(socket.as_fd(), &config.ring_sizes(), config.bypass);
-        let (receive_ring, send_ring) = added.map_err(|error| open_error(&error))?;
-        Ok(EtherWire::of(
-            socket,
-            interface,
-            config,
-            receive_ring,
-            send_ring,
-        ))
+        let rings = added.map_err(|error| open_error(&error))?;
+        Ok(EtherWire::of(socket, interface, config, rings))
     }
 
     fn of(
         socket: OwnedFd,
         interface: Interface,
         config: EtherWireConfig,
-        receive_ring: ReceiveRing,
-        send_ring: SendRing,
+        (receive_ring, send_ring): (ReceiveRing, SendRing),
     ) -> EtherWire {
         enlarge_send_buffer(socket.as_fd());
         EtherWire {

@@ -15,49 +15,38 @@
 
 #[cfg(all(test, feature = "loom"))]
 mod models;
-mod receiver;
-mod sender;
 #[cfg(all(test, not(feature = "loom")))]
 mod tests;
 
-pub use receiver::{AnycastReceiver, AnycastSlots};
-pub use sender::AnycastSender;
+use crate::error::ChannelError;
+use crate::fanout::{
+    ASLEEP, Claim, Delivery, FanoutReceiver, FanoutSender, FanoutSlots, HEAD, NEVER, NOBODY,
+    RECEIVERS_MAX,
+};
+use crate::kernel;
+use crate::sync::{AtomicU32, Ordering};
+use crate::sys::Segment;
 
-/// Most receivers that a ring has in its life: each has a line of 128 octets in the page of the ends' words.
-pub const ANYCAST_RECEIVERS_MAX: u32 = 24;
+/// Most receivers that a ring has in its life.
+pub const ANYCAST_RECEIVERS_MAX: u32 = RECEIVERS_MAX;
 
-/// Slots committed. Written by the sender.
-const HEAD: usize = 0;
+/// The end of a ring whose receivers share the messages out; it writes, and owns the ring.
+pub type AnycastSender = FanoutSender<Anycast>;
 
-/// Whether the sender has closed its end. Written by the sender.
-const SENDER_CLOSED: usize = 128;
+/// One of the receivers that share the messages of a ring out.
+pub type AnycastReceiver = FanoutReceiver<Anycast>;
 
-/// A bit for each receiver that sleeps, or is about to. One that is killed meanwhile leaves its bit, which costs one wake.
-const ASLEEP: usize = 256;
-
-/// The position of claims at which the sender wants to be woken: [`NOBODY`], [`NEVER`], or what [`wish`] makes of it.
-pub(crate) const WAITED_FOR: usize = 384;
-
-/// A bit for each receiver that has closed its end.
-const CLOSED: usize = 512;
+/// A message in its slots, which this receiver alone has.
+pub type AnycastSlots<'a> = FanoutSlots<'a, Anycast>;
 
 /// Slots claimed by all receivers together.
 pub(crate) const CLAIMED: usize = 640;
-
-/// How often the sender was woken, which sleeps on it.
-const SENDER_WAKES: usize = 768;
 
 /// What the receiver of number 0 holds: [`NOTHING`], or what [`holding`] makes of a position. Those of the others are behind it.
 const HELD: usize = 1024;
 
 /// How often the receiver of number 0 was woken, which sleeps on it; behind what it holds.
 const RECEIVER_WAKES: usize = HELD + 64;
-
-/// The sender is awake.
-const NOBODY: u32 = 0;
-
-/// The sender spins.
-const NEVER: u32 = u32::MAX - 1;
 
 /// A receiver holds nothing.
 const NOTHING: u32 = 0;
@@ -80,11 +69,181 @@ fn is_reached(word: u32, position: u32) -> bool {
 }
 
 /// Where the receiver of `number` says what it holds.
-fn held_of(number: u32) -> usize {
+pub(crate) fn held_of(number: u32) -> usize {
     HELD + 128 * number as usize
 }
 
-/// On what the receiver of `number` sleeps.
-fn wakes_of(number: u32) -> usize {
-    RECEIVER_WAKES + 128 * number as usize
+/// Each message goes to the receiver that claims it first.
+#[derive(Debug)]
+pub struct Anycast {
+    /// Claims that another receiver was faster with.
+    collisions: u64,
+}
+
+impl Delivery for Anycast {
+    /// All of them: any may hold what is before the claims.
+    type Awaited = ();
+
+    /// All before the claims and before what is held is free. Claims are read first: a claim that is seen has its position held,
+    /// or let go.
+    fn find_tail(sender: &AnycastSender) -> Result<(u32, ()), ChannelError> {
+        let known = sender.head.wrapping_sub(sender.tail);
+        let claimed = sender.segment.word(CLAIMED).load(Ordering::Acquire);
+        let mut most = sender.head.wrapping_sub(claimed);
+        if most > known {
+            return Err(ChannelError::Corrupt {
+                what: "a position of claims of",
+                value: claimed,
+            });
+        }
+        for number in sender.readers.numbers() {
+            let held = sender.segment.word(held_of(number)).load(Ordering::Acquire);
+            if held == NOTHING {
+                continue;
+            }
+            // Of half a word's range, as the word has no room for the highest bit. Beyond what is in use, it is one whose claim fails.
+            let behind = (sender.head << 1).wrapping_sub(held & !1) >> 1;
+            if behind <= known {
+                most = most.max(behind);
+            }
+        }
+        Ok((sender.head.wrapping_sub(most), ()))
+    }
+
+    /// Or claims are wrong, or a receiver has closed.
+    fn has_moved(sender: &AnycastSender, (): ()) -> bool {
+        let tail = Self::find_tail(sender).map(|(tail, ())| tail);
+        has_closed(sender) || tail.ok() != Some(sender.tail)
+    }
+
+    fn wish((): (), position: u32) -> u32 {
+        wish(position)
+    }
+
+    /// Or claims are wrong, or a receiver has closed.
+    fn is_free_until(sender: &AnycastSender, (): (), position: u32) -> bool {
+        let behind = |tail: u32| tail.wrapping_sub(position).cast_signed();
+        let is_free = || Self::find_tail(sender).map_or(true, |(tail, ())| behind(tail) >= 0);
+        has_closed(sender) || is_free()
+    }
+
+    /// Takes the bit of one receiver, so that the next message wakes another, and wakes it.
+    #[cold]
+    fn wake(sender: &mut AnycastSender, asleep: u32) -> Result<(), ChannelError> {
+        let admitted = (1 << sender.readers.count()) - 1;
+        let number = match asleep & admitted {
+            0 => return Ok(()),
+            asleep => asleep.trailing_zeros(),
+        };
+        let asleep = sender.segment.word(ASLEEP);
+        asleep.fetch_and(!(1 << number), Ordering::AcqRel);
+        let wakes = sender.segment.word(Self::wakes_of(number));
+        wakes.fetch_add(1, Ordering::AcqRel);
+        sender.system_calls += 1;
+        kernel::wake_one(wakes)
+    }
+
+    fn join(_segment: &Segment, _number: u32) -> Self {
+        Self { collisions: 0 }
+    }
+
+    fn wakes_of(number: u32) -> usize {
+        RECEIVER_WAKES + 128 * number as usize
+    }
+
+    #[inline]
+    fn has_message(receiver: &mut AnycastReceiver) -> Result<bool, ChannelError> {
+        Ok(Self::may_have_message(receiver))
+    }
+
+    #[inline]
+    fn may_have_message(receiver: &AnycastReceiver) -> bool {
+        let word = |offset| receiver.segment.word(offset).load(Ordering::Acquire);
+        word(CLAIMED) != word(HEAD)
+    }
+
+    /// What is read before a claim that succeeds was right: nobody had claimed it.
+    fn claim(receiver: &mut AnycastReceiver) -> Result<Option<Claim>, ChannelError> {
+        loop {
+            let claimed = receiver.segment.word(CLAIMED);
+            let position = claimed.load(Ordering::Acquire);
+            let head = receiver.segment.word(HEAD).load(Ordering::Acquire);
+            if head == position {
+                release_of_collision(receiver);
+                return Ok(None);
+            }
+            // Before the claim, with which the sender sees it.
+            held(receiver).store(holding(position), Ordering::Relaxed);
+            let at = receiver.geometry.length_offset(position);
+            let len = receiver.segment.word(at).load(Ordering::Relaxed);
+            if let Err(error) = check(receiver, position, head, len) {
+                match claimed.load(Ordering::Acquire) == position {
+                    true => return Err(error),
+                    false => continue,
+                }
+            }
+            let next = position.wrapping_add(receiver.geometry.slots_of(len));
+            let swapped =
+                claimed.compare_exchange(position, next, Ordering::AcqRel, Ordering::Relaxed);
+            if swapped.is_ok() {
+                return Ok(Some(Claim { position, len }));
+            }
+            receiver.delivery.collisions += 1;
+        }
+    }
+
+    #[inline]
+    fn release(receiver: &mut AnycastReceiver, _claim: Claim) {
+        held(receiver).store(NOTHING, Ordering::Release);
+    }
+
+    #[inline]
+    fn grants(receiver: &AnycastReceiver, wish: u32) -> bool {
+        is_reached(wish, receiver.segment.word(CLAIMED).load(Ordering::Relaxed))
+    }
+
+    fn may_await(wish: u32, _number: u32) -> bool {
+        !matches!(wish, NOBODY | NEVER)
+    }
+}
+
+impl AnycastReceiver {
+    /// Claims that another receiver was faster with.
+    #[must_use]
+    pub fn collisions(&self) -> u64 {
+        self.delivery.collisions
+    }
+}
+
+/// Whether a receiver has closed its end since that was looked at.
+fn has_closed(sender: &AnycastSender) -> bool {
+    let closed = sender.closed();
+    let mut numbers = sender.readers.numbers();
+    numbers.any(|number| closed & 1 << number != 0)
+}
+
+/// Whether there can be a message of `len` octets at `position`.
+fn check(
+    receiver: &AnycastReceiver,
+    position: u32,
+    head: u32,
+    len: u32,
+) -> Result<(), ChannelError> {
+    receiver.geometry.check_head(head, position)?;
+    receiver
+        .geometry
+        .check_len(len, head.wrapping_sub(position))
+}
+
+/// Lets go of a position that another receiver claimed.
+fn release_of_collision(receiver: &mut AnycastReceiver) {
+    if held(receiver).load(Ordering::Relaxed) != NOTHING {
+        held(receiver).store(NOTHING, Ordering::Release);
+        receiver.answer();
+    }
+}
+
+/// What this receiver says that it holds.
+fn held(receiver: &AnycastReceiver) -> &AtomicU32 {
+    receiver.segment.word(held_of(receiver.number))
 }

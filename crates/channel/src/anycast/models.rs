@@ -1,28 +1,7 @@
 //! A ring whose messages two receivers share out, in every order of the three ends that differs in what they read.
 
 use super::{AnycastReceiver, AnycastSender};
-use crate::geometry::Geometry;
-use crate::sys::Segment;
-use crate::wait::Signal;
-use std::os::unix::net::UnixStream;
-use std::time::Duration;
-
-const LONG: Duration = Duration::from_secs(60);
-
-/// The sender and `count` receivers of a ring of `slots`.
-fn ends(slots: u32, count: usize) -> (AnycastSender, Vec<AnycastReceiver>) {
-    let geometry = Geometry::new(64, slots).unwrap();
-    let [first, second, third] = Segment::shared(geometry);
-    let mut sender = AnycastSender::new(first, geometry, None, Signal::Futex);
-    let segments = (0..).zip([second, third]).take(count);
-    let receivers = segments.map(|(number, segment)| {
-        let (near, far) = UnixStream::pair().unwrap();
-        sender.add(near);
-        AnycastReceiver::new(segment, geometry, far, Signal::Futex, number)
-    });
-    let receivers = receivers.collect();
-    (sender, receivers)
-}
+use crate::fanout::test_kit::{LONG, modelled};
 
 /// What a thread with a receiver of `most` messages, or until the end, gets.
 fn receiving(mut receiver: AnycastReceiver, most: usize) -> loom::thread::JoinHandle<Vec<u8>> {
@@ -45,7 +24,7 @@ fn model(switches: usize, slots: u32, receivers: usize, messages: u8, most: usiz
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(switches);
     builder.check(move || {
-        let (mut sender, receivers) = ends(slots, receivers);
+        let (mut sender, receivers): (AnycastSender, _) = modelled(slots, receivers);
         let receivers = receivers.into_iter();
         let threads: Vec<_> = receivers.map(|one| receiving(one, most)).collect();
         for number in 0..messages {

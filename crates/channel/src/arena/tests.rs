@@ -242,13 +242,8 @@ fn admission_with_a_number_that_no_member_has_is_refused() {
 /// A member that writes any reference is found out, or passes what this member holds anyway.
 #[test]
 fn references_of_any_octets_end_in_messages_within_their_slot_or_an_error() {
-    let mut state = 3_u64;
-    let mut random = move || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as u32
-    };
+    let mut random = engine::SplitMix64::new(3);
+    let mut random = || (random.next_u64() >> 33) as u32;
     let (mut refused, mut read) = (0, 0);
     for _ in 0..400 {
         let mut owner = owner(8);

@@ -11,47 +11,35 @@
 
 #[cfg(all(test, feature = "loom"))]
 mod models;
-mod receiver;
-mod sender;
 #[cfg(all(test, not(feature = "loom")))]
 mod tests;
 
-pub use receiver::{BroadcastReceiver, BroadcastSlots};
-pub use sender::BroadcastSender;
+use crate::error::ChannelError;
+use crate::fanout::{
+    ASLEEP, Claim, Delivery, FanoutReceiver, FanoutSender, FanoutSlots, HEAD, RECEIVERS_MAX,
+};
+use crate::kernel;
+use crate::sync::Ordering;
+use crate::sys::Segment;
 
-/// Most receivers that a ring has in its life: each has a line of 128 octets in the page of the ends' words.
-pub const BROADCAST_RECEIVERS_MAX: u32 = 24;
+/// Most receivers that a ring has in its life.
+pub const BROADCAST_RECEIVERS_MAX: u32 = RECEIVERS_MAX;
 
-/// Slots committed. Written by the sender.
-const HEAD: usize = 0;
+/// The end of a ring of many receivers that writes, and owns it.
+pub type BroadcastSender = FanoutSender<Broadcast>;
 
-/// Whether the sender has closed its end. Written by the sender.
-const SENDER_CLOSED: usize = 128;
+/// One of the receivers of a ring, each of which reads all.
+pub type BroadcastReceiver = FanoutReceiver<Broadcast>;
 
-/// A bit for each receiver that sleeps, or is about to. One that is killed meanwhile leaves its bit, which costs one wake.
-const ASLEEP: usize = 256;
-
-/// Whom the sender waits for, and until which position: [`NOBODY`], [`NEVER`], or what [`Wanted`] makes of both.
-pub(crate) const WAITED_FOR: usize = 384;
-
-/// A bit for each receiver that has closed its end.
-const CLOSED: usize = 512;
+/// A message in its slots.
+pub type BroadcastSlots<'a> = FanoutSlots<'a, Broadcast>;
 
 /// How often sleeping receivers were woken; they sleep on it. Other than [`HEAD`] it changes with each wake, so that one whose bit was taken
 /// before it slept does not sleep on.
 const RECEIVER_WAKES: usize = 640;
 
-/// How often the sender was woken, which sleeps on it: as [`RECEIVER_WAKES`].
-const SENDER_WAKES: usize = 768;
-
 /// Slots released by the receiver of number 0; those of the others are behind it. The sender waits for the slowest.
 const TAILS: usize = 1024;
-
-/// The sender is awake.
-const NOBODY: u32 = 0;
-
-/// The sender spins, and no receiver has to look in step with its position.
-const NEVER: u32 = u32::MAX;
 
 /// What a sender that sleeps wants: one receiver's position. It fits a word, because positions that are compared are less apart than
 /// a ring has slots, 2^22 at most.
@@ -82,6 +70,125 @@ impl Wanted {
 }
 
 /// Where the receiver of `number` says what it has released.
-fn tail_of(number: u32) -> usize {
+pub(crate) fn tail_of(number: u32) -> usize {
     TAILS + 128 * number as usize
+}
+
+/// Each receiver reads each message: its position, and how much of what is behind it is known.
+#[derive(Debug)]
+pub struct Broadcast {
+    /// Slots released: the true value of the receiver's own position.
+    tail: u32,
+    /// [`HEAD`] as it was read last, and checked.
+    head: u32,
+}
+
+impl Delivery for Broadcast {
+    /// The number of the receiver furthest behind.
+    type Awaited = u32;
+
+    fn prepare(sender: &BroadcastSender, number: u32) {
+        let tail = sender.segment.word(tail_of(number));
+        tail.store(sender.head, Ordering::Release);
+    }
+
+    fn find_tail(sender: &BroadcastSender) -> Result<(u32, u32), ChannelError> {
+        let mut found = None;
+        for number in sender.readers.numbers() {
+            let behind = sender
+                .geometry
+                .check_tail(sender.head, tail(sender, number))?;
+            if found.is_none_or(|(_, most)| behind > most) {
+                found = Some((number, behind));
+            }
+        }
+        let (slowest, most) = found.unwrap_or_default();
+        Ok((sender.head.wrapping_sub(most), slowest))
+    }
+
+    fn has_moved(sender: &BroadcastSender, slowest: u32) -> bool {
+        tail(sender, slowest) != sender.tail || sender.closed() & 1 << slowest != 0
+    }
+
+    fn wish(slowest: u32, position: u32) -> u32 {
+        Wanted::of(slowest, position).word()
+    }
+
+    /// Or all is free that there is, or the receiver has closed.
+    fn is_free_until(sender: &BroadcastSender, slowest: u32, position: u32) -> bool {
+        let seen = tail(sender, slowest);
+        let is_closed = sender.closed() & 1 << slowest != 0;
+        is_closed || Wanted::of(slowest, position).is_reached(seen) || seen == sender.head
+    }
+
+    /// Takes all bits, so that receivers that have yet to run again cost the next message no wake.
+    #[cold]
+    fn wake(sender: &mut BroadcastSender, _asleep: u32) -> Result<(), ChannelError> {
+        sender.segment.word(ASLEEP).swap(0, Ordering::AcqRel);
+        let wakes = sender.segment.word(RECEIVER_WAKES);
+        wakes.fetch_add(1, Ordering::AcqRel);
+        sender.system_calls += 1;
+        kernel::wake_all(wakes)
+    }
+
+    fn join(segment: &Segment, number: u32) -> Self {
+        let tail = segment.word(tail_of(number)).load(Ordering::Acquire);
+        Self { tail, head: tail }
+    }
+
+    fn wakes_of(_number: u32) -> usize {
+        RECEIVER_WAKES
+    }
+
+    /// The sender's word is read only if none is known to be there.
+    #[inline]
+    fn has_message(receiver: &mut BroadcastReceiver) -> Result<bool, ChannelError> {
+        let own = &mut receiver.delivery;
+        if own.head == own.tail {
+            let head = receiver.segment.word(HEAD).load(Ordering::Acquire);
+            receiver.geometry.check_head(head, own.tail)?;
+            own.head = head;
+        }
+        Ok(own.head != own.tail)
+    }
+
+    fn may_have_message(receiver: &BroadcastReceiver) -> bool {
+        receiver.segment.word(HEAD).load(Ordering::Acquire) != receiver.delivery.head
+    }
+
+    #[inline]
+    fn claim(receiver: &mut BroadcastReceiver) -> Result<Option<Claim>, ChannelError> {
+        if !Self::has_message(receiver)? {
+            return Ok(None);
+        }
+        let Self { tail, head } = receiver.delivery;
+        let at = receiver.geometry.length_offset(tail);
+        let len = receiver.segment.word(at).load(Ordering::Relaxed);
+        receiver.geometry.check_len(len, head.wrapping_sub(tail))?;
+        let position = tail;
+        Ok(Some(Claim { position, len }))
+    }
+
+    #[inline]
+    fn release(receiver: &mut BroadcastReceiver, claim: Claim) {
+        let slots = receiver.geometry.slots_of(claim.len);
+        receiver.delivery.tail = claim.position.wrapping_add(slots);
+        let tail = receiver.segment.word(tail_of(receiver.number));
+        tail.store(receiver.delivery.tail, Ordering::Release);
+    }
+
+    #[inline]
+    fn grants(receiver: &BroadcastReceiver, wish: u32) -> bool {
+        let (wanted, own) = (Wanted(wish), &receiver.delivery);
+        wanted.is_of(receiver.number) && (own.tail == own.head || wanted.is_reached(own.tail))
+    }
+
+    fn may_await(wish: u32, number: u32) -> bool {
+        Wanted(wish).is_of(number)
+    }
+}
+
+/// How far the receiver of `number` is.
+fn tail(sender: &BroadcastSender, number: u32) -> u32 {
+    sender.segment.word(tail_of(number)).load(Ordering::Acquire)
 }

@@ -1,28 +1,7 @@
 //! A ring of two receivers in every order of the three ends that differs in what they read.
 
 use super::{BroadcastReceiver, BroadcastSender};
-use crate::geometry::Geometry;
-use crate::sys::Segment;
-use crate::wait::Signal;
-use std::os::unix::net::UnixStream;
-use std::time::Duration;
-
-const LONG: Duration = Duration::from_secs(60);
-
-/// The sender and `count` receivers of a ring of `slots`.
-fn ends(slots: u32, count: usize) -> (BroadcastSender, Vec<BroadcastReceiver>) {
-    let geometry = Geometry::new(64, slots).unwrap();
-    let [first, second, third] = Segment::shared(geometry);
-    let mut sender = BroadcastSender::new(first, geometry, None, Signal::Futex);
-    let segments = (0..).zip([second, third]).take(count);
-    let receivers = segments.map(|(number, segment)| {
-        let (near, far) = UnixStream::pair().unwrap();
-        sender.add(near);
-        BroadcastReceiver::new(segment, geometry, far, Signal::Futex, number)
-    });
-    let receivers = receivers.collect();
-    (sender, receivers)
-}
+use crate::fanout::test_kit::{LONG, modelled};
 
 /// A receiver that gets `count` messages, and is closed after that.
 fn receiving(mut receiver: BroadcastReceiver, count: u8) -> loom::thread::JoinHandle<()> {
@@ -39,7 +18,7 @@ fn model(switches: usize, slots: u32, receivers: usize, messages: u8) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(switches);
     builder.check(move || {
-        let (mut sender, receivers) = ends(slots, receivers);
+        let (mut sender, receivers): (BroadcastSender, _) = modelled(slots, receivers);
         let receivers = receivers.into_iter();
         let threads: Vec<_> = receivers.map(|one| receiving(one, messages)).collect();
         for number in 0..messages {

@@ -136,13 +136,8 @@ fn sender_that_was_away_goes_on_at_the_tail() {
 /// Words and lengths of any value end in messages no longer than a slot, or in an error; a sender finds room or none.
 #[test]
 fn words_of_any_value_are_refused_or_read_within_the_slot() {
-    let mut state = 5_u64;
-    let mut random = move || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as u32
-    };
+    let mut random = engine::SplitMix64::new(5);
+    let mut random = || (random.next_u64() >> 33) as u32;
     let (mut refused, mut read) = (0, 0);
     for _ in 0..500 {
         let (mut receiver, mut senders) = ring(4, 2);

@@ -3,7 +3,7 @@
 use super::{Modules, PLACE_LEN, Verdict};
 use crate::error::ChannelError;
 use crate::geometry::{Geometry, RING_OCTETS_MAX};
-use crate::ring::{Arrival, ChannelReceiver};
+use crate::ring::{Arrival, ChannelReceiver, ReceivedSlots};
 use std::time::Duration;
 
 /// What a receiver did not get, or left out.
@@ -145,11 +145,7 @@ impl ModularReceiver {
         let Some(received) = self.channel.receive()? else {
             return Ok(None);
         };
-        let record_len = received.len();
-        if received.read(0, &mut self.header) < header_len {
-            return Err(corrupt("a record with octets of", record_len));
-        }
-        let len = record_len - header_len;
+        let len = read_header(&received, &mut self.header)?;
         self.pieces.forget();
         let record = if len <= buffer.len() {
             &mut buffer[..len]
@@ -175,12 +171,8 @@ impl ModularReceiver {
         let Some(received) = self.channel.receive()? else {
             return Ok(None);
         };
-        let record_len = received.len();
-        if received.read(0, &mut self.header) < header_len {
-            return Err(corrupt("a record with octets of", record_len));
-        }
+        let piece_len = read_header(&received, &mut self.header)?;
         let (offset, len) = place(&self.header);
-        let piece_len = record_len - header_len;
         if !is_possible(offset, piece_len, len) {
             return Err(corrupt("a message's length of", len));
         }
@@ -229,6 +221,13 @@ impl ModularReceiver {
             )),
         }
     }
+}
+
+/// Copies a record's header; the octets behind it.
+fn read_header(record: &ReceivedSlots<'_>, header: &mut [u8]) -> Result<usize, ChannelError> {
+    record.read(0, header);
+    let behind = record.len().checked_sub(header.len());
+    behind.ok_or_else(|| corrupt("a record with octets of", record.len()))
 }
 
 /// Whether a correct sender cuts a message of `len` octets so.

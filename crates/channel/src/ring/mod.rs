@@ -4,6 +4,7 @@
 //! is always the number of slots in use. A message takes slots in a row, and its length lies with the first. Each word is in a line of its own,
 //! and has one writer.
 
+mod incoming;
 #[cfg(all(test, feature = "loom"))]
 mod models;
 mod receiver;
@@ -11,7 +12,9 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-pub use receiver::{Arrival, ChannelReceiver, NextMessage, ReceivedSlots};
+pub(crate) use incoming::Incoming;
+pub use incoming::{Arrival, NextMessage};
+pub use receiver::{ChannelReceiver, ReceivedSlots};
 pub use sender::{ChannelSender, LentSlots};
 
 use crate::geometry::Geometry;

@@ -1,14 +1,14 @@
 //! The end that reads.
 
 use super::{
-    HEAD, LAST, RECEIVER_CLOSED, RECEIVER_WAITS, SENDER_CLOSED, SENDER_WAITS, TAIL, last_len,
-    read_message,
+    Arrival, HEAD, Incoming, LAST, NextMessage, RECEIVER_CLOSED, RECEIVER_WAITS, SENDER_CLOSED,
+    SENDER_WAITS, TAIL, last_len, read_message,
 };
 use crate::ChannelError;
 use crate::geometry::Geometry;
 use crate::sync::{Ordering, fence};
 use crate::sys::Segment;
-use crate::wait::{self, Lifeline, SLEEP_MAX, Signal, Waited};
+use crate::wait::{self, Lifeline, Signal, Waited};
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -39,28 +39,6 @@ pub struct ChannelReceiver {
     asked: bool,
     /// It has answered, and its wake was not taken out of the socket.
     answered: bool,
-}
-
-/// What comes to a receiver within a time.
-#[derive(Debug)]
-pub enum NextMessage<M> {
-    /// A message.
-    Message(M),
-    /// No message yet.
-    Nothing,
-    /// The sender closed the channel, and all was received.
-    End,
-}
-
-/// What a receiver finds in its ring.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Arrival {
-    /// A message, which the next receive returns at once.
-    Message,
-    /// No message yet.
-    Nothing,
-    /// The sender closed the channel, and all was received.
-    End,
 }
 
 impl ChannelReceiver {
@@ -103,20 +81,7 @@ impl ChannelReceiver {
     /// committed; [`ChannelError::Corrupt`] for a position that it cannot have.
     #[inline]
     pub fn look(&mut self) -> Result<Arrival, ChannelError> {
-        if self.has_message()? {
-            return Ok(Arrival::Message);
-        }
-        let closed = self.segment.word(SENDER_CLOSED).load(Ordering::Acquire) != 0;
-        let gone = self.lifeline.has_hung_up();
-        // What was committed before the close is visible now, so an empty ring stays empty.
-        if (closed || gone) && self.has_message()? {
-            return Ok(Arrival::Message);
-        }
-        match (closed, gone) {
-            (true, _) => Ok(Arrival::End),
-            (false, true) => Err(ChannelError::PeerGone),
-            (false, false) => Ok(Arrival::Nothing),
-        }
+        self.arrival()
     }
 
     /// Waits until there is a message or the end, for `limit` at most.
@@ -125,15 +90,7 @@ impl ChannelReceiver {
     /// Those of [`Self::look`].
     #[inline]
     pub fn wait_for_message(&mut self, limit: Duration) -> Result<Arrival, ChannelError> {
-        let mut left = limit;
-        loop {
-            let found = self.look()?;
-            if found != Arrival::Nothing || left.is_zero() {
-                return Ok(found);
-            }
-            let waited = waited(&self.segment, self.head);
-            self.lifeline.wait(waited, &mut left)?;
-        }
+        self.arrival_within(limit)
     }
 
     /// The next message, in its slots until it is dropped. Waits while there is none; `None` when the
@@ -143,13 +100,8 @@ impl ChannelReceiver {
     /// Those of [`Self::look`], and [`ChannelError::Corrupt`] for a length that no message has.
     #[inline]
     pub fn receive(&mut self) -> Result<Option<ReceivedSlots<'_>>, ChannelError> {
-        loop {
-            match self.wait_for_message(SLEEP_MAX)? {
-                Arrival::Message => return self.take().map(Some),
-                Arrival::End => return Ok(None),
-                Arrival::Nothing => {}
-            }
-        }
+        let next = self.next_or_end()?;
+        Ok(next.map(|len| self.slots(len)))
     }
 
     /// The next message, in its slots until it is dropped, if one comes within `limit`.
@@ -161,14 +113,16 @@ impl ChannelReceiver {
         &mut self,
         limit: Duration,
     ) -> Result<NextMessage<ReceivedSlots<'_>>, ChannelError> {
-        if !self.has_message()? {
-            match self.wait_for_message(limit)? {
-                Arrival::Message => {}
-                Arrival::Nothing => return Ok(NextMessage::Nothing),
-                Arrival::End => return Ok(NextMessage::End),
-            }
+        let next = self.next_within(limit)?;
+        Ok(next.map(|len| self.slots(len)))
+    }
+
+    #[inline]
+    fn slots(&mut self, len: u32) -> ReceivedSlots<'_> {
+        ReceivedSlots {
+            receiver: self,
+            len,
         }
-        self.take().map(NextMessage::Message)
     }
 
     /// Asks the sender to make the [`descriptor`](Self::descriptor) readable with its next message; false
@@ -238,9 +192,57 @@ impl ChannelReceiver {
         fence(Ordering::SeqCst);
     }
 
-    /// The message at the tail, with its length read once and checked.
+    /// Gives the slots before the tail to the sender, unless it has use for more of them together.
     #[inline]
-    fn take(&mut self) -> Result<ReceivedSlots<'_>, ChannelError> {
+    fn release(&mut self) {
+        let unpublished = self.tail.wrapping_sub(self.published);
+        let together = RELEASED_TOGETHER.min(self.geometry.slots() / 8);
+        let waits = self.segment.word(SENDER_WAITS);
+        if unpublished < together && self.tail != self.head && !wait::needs_wake(waits) {
+            return;
+        }
+        self.published = self.tail;
+        // A wake that fails delays the sender by one sleep, after which it looks itself.
+        let position = self.segment.word(TAIL);
+        let _ = self.lifeline.notify(position, self.tail, waits);
+    }
+
+    /// As if messages of `position` slots had gone through an empty ring.
+    #[cfg(test)]
+    pub(super) fn start_at(&mut self, position: u32) {
+        (self.head, self.tail, self.published) = (position, position, position);
+        self.segment.word(HEAD).store(position, Ordering::Release);
+        self.segment.word(TAIL).store(position, Ordering::Release);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn segment(&self) -> &Segment {
+        &self.segment
+    }
+}
+
+impl Incoming for ChannelReceiver {
+    type Claim = u32;
+
+    /// Whether a message is there; the sender's word is read only if none is known to be.
+    #[inline]
+    fn has_message(&mut self) -> Result<bool, ChannelError> {
+        if self.head != self.tail {
+            return Ok(true);
+        }
+        let head = self.segment.word(HEAD).load(Ordering::Acquire);
+        self.geometry.check_head(head, self.tail)?;
+        self.head = head;
+        self.last = self.segment.word(LAST).load(Ordering::Relaxed);
+        Ok(self.head != self.tail)
+    }
+
+    /// The length of the message at the tail, read once and checked.
+    #[inline]
+    fn claim(&mut self) -> Result<Option<u32>, ChannelError> {
+        if !self.has_message()? {
+            return Ok(None);
+        }
         if self.asked {
             self.asked = false;
             let waits = self.segment.word(RECEIVER_WAITS);
@@ -257,51 +259,22 @@ impl ChannelReceiver {
             self.segment.fetch(self.geometry.length_offset(ahead));
         }
         self.geometry.check_len(len, committed)?;
-        Ok(ReceivedSlots {
-            receiver: self,
-            len,
-        })
+        Ok(Some(len))
     }
 
-    /// Gives the slots before the tail to the sender, unless it has use for more of them together.
     #[inline]
-    fn release(&mut self) {
-        let unpublished = self.tail.wrapping_sub(self.published);
-        let together = RELEASED_TOGETHER.min(self.geometry.slots() / 8);
-        let waits = self.segment.word(SENDER_WAITS);
-        if unpublished < together && self.tail != self.head && !wait::needs_wake(waits) {
-            return;
-        }
-        self.published = self.tail;
-        // A wake that fails delays the sender by one sleep, after which it looks itself.
-        let position = self.segment.word(TAIL);
-        let _ = self.lifeline.notify(position, self.tail, waits);
+    fn has_closed(&self) -> bool {
+        self.segment.word(SENDER_CLOSED).load(Ordering::Acquire) != 0
     }
 
-    /// Whether a message is there; the sender's word is read only if none is known to be.
     #[inline]
-    fn has_message(&mut self) -> Result<bool, ChannelError> {
-        if self.head != self.tail {
-            return Ok(true);
-        }
-        let head = self.segment.word(HEAD).load(Ordering::Acquire);
-        self.geometry.check_head(head, self.tail)?;
-        self.head = head;
-        self.last = self.segment.word(LAST).load(Ordering::Relaxed);
-        Ok(self.head != self.tail)
+    fn has_hung_up(&self) -> bool {
+        self.lifeline.has_hung_up()
     }
 
-    /// As if messages of `position` slots had gone through an empty ring.
-    #[cfg(test)]
-    pub(super) fn start_at(&mut self, position: u32) {
-        (self.head, self.tail, self.published) = (position, position, position);
-        self.segment.word(HEAD).store(position, Ordering::Release);
-        self.segment.word(TAIL).store(position, Ordering::Release);
-    }
-
-    #[cfg(test)]
-    pub(crate) fn segment(&self) -> &Segment {
-        &self.segment
+    fn wait(&mut self, left: &mut Duration) -> Result<(), ChannelError> {
+        let waited = waited(&self.segment, self.head);
+        self.lifeline.wait(waited, left)
     }
 }
 

@@ -20,7 +20,7 @@ const OF_RECEIVERS: usize = 8;
 const SLOT_LEN: usize = 64;
 
 /// One of the two mappings.
-pub(crate) struct Segment(Arc<Memory>);
+pub struct Segment(Arc<Memory>);
 
 struct Memory {
     slots_offset: usize,

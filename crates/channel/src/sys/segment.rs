@@ -18,7 +18,7 @@ const HUGETLBFS: u64 = 0x9584_58f6;
 
 /// A sealed memfd, mapped.
 #[derive(Debug)]
-pub(crate) struct Segment {
+pub struct Segment {
     start: NonNull<u8>,
     len: usize,
 }

@@ -1,21 +1,10 @@
 //! The calls of libtowpath, loaded when a rule needs them.
 
-use super::next::next_result;
+use super::next::{Buffer, Done, Events, In, Int, Len, Octets, Out, Parts, Size, next_result};
 use std::ffi::{CStr, CString, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::OnceLock;
-
-type In = *const libc::sockaddr;
-type Out = *mut libc::sockaddr;
-type Len = *mut libc::socklen_t;
-type Int = libc::c_int;
-type Octets = *const c_void;
-type Buffer = *mut c_void;
-type Parts = *const libc::iovec;
-type Size = libc::size_t;
-type Done = libc::ssize_t;
-type Events = *mut libc::epoll_event;
 
 /// Defines libtowpath's calls, and how they are found.
 macro_rules! library {

@@ -57,24 +57,24 @@ macro_rules! next_result {
 
 pub(super) use next_result;
 
-type In = *const libc::sockaddr;
-type Out = *mut libc::sockaddr;
-type Len = *mut libc::socklen_t;
-type Int = libc::c_int;
-type Octets = *const c_void;
-type Buffer = *mut c_void;
-type Parts = *const libc::iovec;
+pub(super) type In = *const libc::sockaddr;
+pub(super) type Out = *mut libc::sockaddr;
+pub(super) type Len = *mut libc::socklen_t;
+pub(super) type Int = libc::c_int;
+pub(super) type Octets = *const c_void;
+pub(super) type Buffer = *mut c_void;
+pub(super) type Parts = *const libc::iovec;
 type Message = *const libc::msghdr;
 type MessageBuffer = *mut libc::msghdr;
 type Messages = *mut libc::mmsghdr;
-type Events = *mut libc::epoll_event;
+pub(super) type Events = *mut libc::epoll_event;
 type Polls = *mut libc::pollfd;
 type Time = *const libc::timespec;
 type Mask = *const libc::sigset_t;
 type Set = *mut libc::fd_set;
 type Place = *mut libc::off_t;
-type Size = libc::size_t;
-type Done = libc::ssize_t;
+pub(super) type Size = libc::size_t;
+pub(super) type Done = libc::ssize_t;
 type Text = *const libc::c_char;
 type Words = *const *const libc::c_char;
 

@@ -2,6 +2,7 @@
 
 use super::responsive;
 use super::view::{TrialView, is_stream};
+use crate::environment::EnvironmentReport;
 use control::caps::QUOTA_EXCEEDED;
 use control::{Limits, Workload};
 use results::{Cpu, Ledger, Status, Trial};
@@ -122,6 +123,23 @@ fn error(view: &TrialView<'_>) -> Option<String> {
     spent.or_else(|| all().next()).cloned()
 }
 
+/// What disturbed a trial on the hosts and in the environment, and the processor time of what else ran.
+pub(super) fn note_disturbances(
+    made: &mut Trial,
+    on_hosts: Vec<String>,
+    environment: &EnvironmentReport,
+) {
+    made.disturbed.extend(on_hosts);
+    made.disturbed.extend(environment.disturbed.clone());
+    for (name, &task_s) in &environment.cpu_s {
+        let cpu = Cpu {
+            task_s,
+            ..Cpu::default()
+        };
+        made.cpu.insert(name.clone(), cpu);
+    }
+}
+
 /// Sets the status of the trial, and what disturbed it.
 pub(super) fn judge(made: &mut Trial, view: &TrialView<'_>) {
     if let Some(error) = error(view) {
@@ -152,16 +170,11 @@ pub(super) fn judge(made: &mut Trial, view: &TrialView<'_>) {
         expects_drops: unreliable,
         expects_losses: !environment.links.is_empty() || environment.crosses_network,
     };
-    made.disturbed
-        .extend(host::disturbances(&view.collected.host, &expected));
-    made.disturbed.extend(environment.disturbed.clone());
-    for (name, &task_s) in &environment.cpu_s {
-        let cpu = Cpu {
-            task_s,
-            ..Cpu::default()
-        };
-        made.cpu.insert(name.clone(), cpu);
-    }
+    note_disturbances(
+        made,
+        host::disturbances(&collected.host, &expected),
+        environment,
+    );
     if let Some(ledger) = made.ledger.filter(|ledger| ledger.unaccounted != 0) {
         made.disturbed.push(format!(
             "the ledger does not close: {} messages unaccounted for",

@@ -32,7 +32,7 @@ use crate::spec::RaceSpec;
 use crate::trial::{Collected, TrialError, TrialSpec};
 use control::{NO_SERIES, WorkerReport, Workload};
 pub(crate) use program::program_trial;
-use results::{Cell, SCHEMA_VERSION, Status, Trial};
+use results::{Cell, Status, Trial};
 use std::collections::BTreeMap;
 use view::TrialView;
 
@@ -73,29 +73,12 @@ fn note_error(made: &mut Trial, error: &TrialError) {
 }
 
 fn empty(trial: &TrialSpec, position: TrialPosition) -> Trial {
+    let cell = trial.contest.cell.clone();
+    let cell = cell.with(Cell::TRANSPORT, trial.contestant.as_str());
     Trial {
-        version: SCHEMA_VERSION,
-        index: position.index,
-        block: position.block,
-        cell: trial
-            .contest
-            .cell
-            .clone()
-            .with(Cell::TRANSPORT, trial.contestant.as_str()),
         control: position.control,
-        status: Status::Ok,
-        reason: String::new(),
-        disturbed: Vec::new(),
         started_s: position.started_s,
-        span_s: 0.0,
-        warm_up_s: 0.0,
-        metrics: BTreeMap::new(),
-        evidence: BTreeMap::new(),
-        histograms: BTreeMap::new(),
-        series: BTreeMap::new(),
-        ledger: None,
-        cpu: BTreeMap::new(),
-        effective: BTreeMap::new(),
+        ..Trial::empty(position.index, position.block, cell)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The record of a trial whose contestant is a program of another project.
 
+use super::ledger::note_disturbances;
 use super::{TrialPosition, empty};
 use crate::exec::Reading;
 use crate::trial::{ProgramRun, TrialError, TrialSpec};
@@ -130,14 +131,5 @@ fn disturbances(made: &mut Trial, run: &ProgramRun) {
         expects_drops: true,
         expects_losses: !environment.links.is_empty(),
     };
-    made.disturbed
-        .extend(host::disturbances(&run.host, &expected));
-    made.disturbed.extend(environment.disturbed.clone());
-    for (name, &task_s) in &environment.cpu_s {
-        let cpu = Cpu {
-            task_s,
-            ..Cpu::default()
-        };
-        made.cpu.insert(name.clone(), cpu);
-    }
+    note_disturbances(made, host::disturbances(&run.host, &expected), environment);
 }

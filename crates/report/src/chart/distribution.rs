@@ -11,11 +11,7 @@ pub(crate) fn chart(view: &View, setting: &Setting, column: &Column, name: &str)
         let entry = setting.entry(contestant, column);
         if let Some(histogram) = entry.and_then(|entry| percentiles::merged(entry, name)) {
             let points = shares(&histogram);
-            lines.push(Line {
-                contestant,
-                model: false,
-                points,
-            });
+            lines.push(Line::measured(contestant, points));
         }
     }
     if lines.is_empty() {

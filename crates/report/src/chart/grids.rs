@@ -58,9 +58,5 @@ fn add(plot: &mut Plot, grid: &LoadGrid, row: usize, points: Vec<(f64, f64)>, na
         plot.names
             .push((row, quantity::short(grid.down.values[row]), last.1));
     }
-    plot.lines.push(Line {
-        contestant: row,
-        model: false,
-        points,
-    });
+    plot.lines.push(Line::measured(row, points));
 }

@@ -57,11 +57,10 @@ fn add(plot: &mut Plot, metric: &str, (contestant, values): Curve) {
         .filter_map(|(run, value)| Some((run as f64 + 1.0, (*value)?)))
         .filter(|(_, value)| value.median.is_finite())
         .collect();
-    plot.lines.push(Line {
+    plot.lines.push(Line::measured(
         contestant,
-        model: false,
-        points: known.iter().map(|(x, value)| (*x, value.median)).collect(),
-    });
+        known.iter().map(|(x, value)| (*x, value.median)).collect(),
+    ));
     for (x, value) in known {
         plot.whiskers.push(Whisker {
             contestant,

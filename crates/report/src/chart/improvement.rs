@@ -185,11 +185,7 @@ fn lines(plot: &mut Plot, view: &View, ratios: &[Ratio]) {
         if let Some(last) = points.last() {
             plot.names
                 .push((contestant, view.label(contestant).to_owned(), last.1));
-            plot.lines.push(Line {
-                contestant,
-                model: false,
-                points,
-            });
+            plot.lines.push(Line::measured(contestant, points));
         }
     }
     if plot.names.len() > sizes::NAMES_MAX {

@@ -91,11 +91,7 @@ pub(crate) fn deviation(view: &View, sweep: &LoadSweep) -> Option<Plot> {
             raw: false,
             hint: format!("{}: {} %", view.label(contestant), quantity::short(at.1)),
         }));
-        plot.lines.push(Line {
-            contestant,
-            model: false,
-            points,
-        });
+        plot.lines.push(Line::measured(contestant, points));
     }
     Some(plot)
 }
@@ -137,9 +133,5 @@ fn add(
     if let Some(last) = points.last() {
         plot.names.push((contestant, label.to_owned(), last.1));
     }
-    plot.lines.push(Line {
-        contestant,
-        model: false,
-        points,
-    });
+    plot.lines.push(Line::measured(contestant, points));
 }

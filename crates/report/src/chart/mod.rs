@@ -69,6 +69,17 @@ pub(crate) struct Line {
     pub points: Vec<Point>,
 }
 
+impl Line {
+    /// A line through what was measured.
+    pub(crate) fn measured(contestant: usize, points: Vec<Point>) -> Line {
+        Line {
+            contestant,
+            model: false,
+            points,
+        }
+    }
+}
+
 /// A vertical interval.
 pub(crate) struct Whisker {
     /// Its contestant.

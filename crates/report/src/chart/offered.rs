@@ -125,9 +125,5 @@ fn add(plot: &mut Plot, view: &View, contestant: usize, points: Vec<(f64, f64)>,
     if let Some(last) = points.last().filter(|_| named) {
         plot.names.push((contestant, label.to_owned(), last.1));
     }
-    plot.lines.push(Line {
-        contestant,
-        model: false,
-        points,
-    });
+    plot.lines.push(Line::measured(contestant, points));
 }

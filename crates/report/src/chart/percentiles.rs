@@ -22,11 +22,7 @@ pub(crate) fn chart(view: &View, setting: &Setting, column: &Column, name: &str)
         let points = merged.as_ref().map(curve).unwrap_or_default();
         if let Some(last) = points.last() {
             names.push((contestant, view.label(contestant).to_owned(), last.1));
-            lines.push(Line {
-                contestant,
-                model: false,
-                points,
-            });
+            lines.push(Line::measured(contestant, points));
         }
     }
     if lines.is_empty() {

@@ -174,11 +174,7 @@ fn line(plot: &mut Plot, view: &View, setting: &Setting, contestant: usize, shap
             model: true,
             points,
         }),
-        None => plot.lines.push(Line {
-            contestant,
-            model: false,
-            points: medians,
-        }),
+        None => plot.lines.push(Line::measured(contestant, medians)),
     }
 }
 

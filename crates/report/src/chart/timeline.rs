@@ -43,11 +43,7 @@ pub(crate) fn chart_of_several(name: &str, all: &[(usize, &Series)], end_s: f64)
         let finite = both.filter(|(at, value)| at.is_finite() && value.is_finite());
         let points: Vec<(f64, f64)> = finite.map(|(at, value)| (*at, *value)).collect();
         if points.len() >= 2 {
-            lines.push(Line {
-                contestant,
-                model: false,
-                points,
-            });
+            lines.push(Line::measured(contestant, points));
         }
     }
     let points = || lines.iter().flat_map(|line| &line.points);

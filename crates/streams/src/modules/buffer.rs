@@ -1,9 +1,8 @@
 //! `buffer`: queues with water marks in both directions, with service procedures.
 
 use super::{MODULE_MARKS, drain, pass_or_queue};
-use crate::error::Error;
 use crate::message::Message;
-use crate::module::{Context, Module, ModuleInfo, QueueInfo, Side};
+use crate::module::{Context, Module, ModuleInfo, Side};
 use crate::queue::Marks;
 
 /// A module that queues what cannot go on.
@@ -40,23 +39,8 @@ impl Default for Buffer {
 
 impl Module for Buffer {
     fn info(&self) -> ModuleInfo {
-        let queue = QueueInfo {
-            marks: self.marks,
-            packet: (0, usize::MAX),
-            service: true,
-        };
-        ModuleInfo {
-            name: "buffer",
-            read: queue,
-            write: queue,
-        }
+        ModuleInfo::with_services("buffer", self.marks, usize::MAX)
     }
-
-    fn open(&mut self, _: &mut Context<'_>) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn close(&mut self, _: &mut Context<'_>) {}
 
     fn put(&mut self, context: &mut Context<'_>, side: Side, message: Message) {
         if self.always && !message.kind().is_high_priority() {
@@ -69,6 +53,4 @@ impl Module for Buffer {
     fn service(&mut self, context: &mut Context<'_>, side: Side) {
         drain(context, side);
     }
-
-    fn ready(&mut self, _: &mut Context<'_>) {}
 }

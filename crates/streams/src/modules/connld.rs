@@ -1,7 +1,5 @@
 //! `connld`: on the attached end of a pipe it gives everyone who opens the name a pipe of his own.
 
-use super::PUT_ONLY;
-use crate::error::Error;
 use crate::message::Message;
 use crate::module::{Context, Module, ModuleInfo, Side};
 
@@ -14,24 +12,10 @@ pub(crate) const CONNLD: &str = "connld";
 
 impl Module for Connld {
     fn info(&self) -> ModuleInfo {
-        ModuleInfo {
-            name: CONNLD,
-            read: PUT_ONLY,
-            write: PUT_ONLY,
-        }
+        ModuleInfo::put_only(CONNLD)
     }
-
-    fn open(&mut self, _: &mut Context<'_>) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn close(&mut self, _: &mut Context<'_>) {}
 
     fn put(&mut self, context: &mut Context<'_>, side: Side, message: Message) {
         context.put_next(side, message);
     }
-
-    fn service(&mut self, _: &mut Context<'_>, _: Side) {}
-
-    fn ready(&mut self, _: &mut Context<'_>) {}
 }

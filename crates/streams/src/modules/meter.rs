@@ -1,7 +1,5 @@
 //! `meter`: counts what passes.
 
-use super::PUT_ONLY;
-use crate::error::Error;
 use crate::message::Message;
 use crate::module::{Context, Module, ModuleInfo, Side};
 use std::sync::Arc;
@@ -41,18 +39,8 @@ impl Meter {
 
 impl Module for Meter {
     fn info(&self) -> ModuleInfo {
-        ModuleInfo {
-            name: "meter",
-            read: PUT_ONLY,
-            write: PUT_ONLY,
-        }
+        ModuleInfo::put_only("meter")
     }
-
-    fn open(&mut self, _: &mut Context<'_>) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn close(&mut self, _: &mut Context<'_>) {}
 
     fn put(&mut self, context: &mut Context<'_>, side: Side, message: Message) {
         let at = side as usize;
@@ -65,8 +53,4 @@ impl Module for Meter {
         }
         context.put_next(side, message);
     }
-
-    fn service(&mut self, _: &mut Context<'_>, _: Side) {}
-
-    fn ready(&mut self, _: &mut Context<'_>) {}
 }

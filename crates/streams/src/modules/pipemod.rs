@@ -1,7 +1,5 @@
 //! `pipemod`: what SVR4 pushes on a pipe so that a flush empties the right queues of the other end.
 
-use super::PUT_ONLY;
-use crate::error::Error;
 use crate::message::Message;
 use crate::module::{Context, Module, ModuleInfo, Side};
 
@@ -12,24 +10,10 @@ pub struct Pipemod;
 
 impl Module for Pipemod {
     fn info(&self) -> ModuleInfo {
-        ModuleInfo {
-            name: "pipemod",
-            read: PUT_ONLY,
-            write: PUT_ONLY,
-        }
+        ModuleInfo::put_only("pipemod")
     }
-
-    fn open(&mut self, _: &mut Context<'_>) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn close(&mut self, _: &mut Context<'_>) {}
 
     fn put(&mut self, context: &mut Context<'_>, side: Side, message: Message) {
         context.put_next(side, message);
     }
-
-    fn service(&mut self, _: &mut Context<'_>, _: Side) {}
-
-    fn ready(&mut self, _: &mut Context<'_>) {}
 }

@@ -5,8 +5,8 @@
 
 use super::{EngineCircuit, EngineListener, open_circuit, open_listener, would_block};
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, LentArrival, Listener, NoConnectionInfo,
-    Note, Part, ReceiveCounts, Rendezvous, Reserved,
+    BLOCKING_TIMEOUT, Circuit, CircuitResult, ConnectionInfo, Interest, LentArrival, Listener,
+    NoConnectionInfo, Note, Part, ReceiveCounts, Rendezvous, Reserved,
 };
 use crate::engine_setup::EngineSetup;
 use crate::medium::Medium;
@@ -40,7 +40,7 @@ pub(crate) fn connect_device<M: Medium, E: Associations + Send + 'static>(
     (rendezvous, index): (&Rendezvous, usize),
     options: &Options,
     setup: impl Fn(u16) -> EngineSetup<E>,
-) -> io::Result<Box<dyn Circuit>> {
+) -> CircuitResult {
     let open = |place| open_circuit(medium, (rendezvous, 2 * index + place), options, &setup);
     Ok(Box::new(DevicePair {
         written: open(0)?,
@@ -55,7 +55,7 @@ impl<M: Medium, E: Associations + Send + 'static> Listener for DeviceListener<M,
         self.0.rendezvous()
     }
 
-    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, deadline: Instant) -> CircuitResult {
         let read = self.0.accept_circuit(deadline)?;
         let written = self.0.accept_circuit(deadline)?;
         Ok(Box::new(DevicePair { written, read }))

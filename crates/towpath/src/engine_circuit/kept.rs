@@ -1,7 +1,7 @@
 //! Circuits that use the endpoint of others of their thread: after them, or beside them.
 
 use super::{CONNECT_TIMEOUT, connect, open_listener, open_to};
-use crate::contract::{Circuit, Listener, Rendezvous};
+use crate::contract::{CircuitResult, Listener, Rendezvous};
 use crate::engine_setup::EngineSetup;
 use crate::medium::Medium;
 use crate::options::Options;
@@ -17,7 +17,7 @@ pub(crate) fn connect_again<M: Medium, E: Associations + Send + 'static>(
     (rendezvous, index): (&Rendezvous, usize),
     options: &Options,
     setup: impl Fn(u16) -> EngineSetup<E>,
-) -> io::Result<Box<dyn Circuit>> {
+) -> CircuitResult {
     if options.one_peer {
         return connect(medium, (rendezvous, index), options, setup);
     }
@@ -51,7 +51,7 @@ pub(crate) fn connect_shared<M: Medium, E: Associations + Send + 'static>(
     options: &Options,
     setup: impl Fn(u16) -> EngineSetup<E>,
     prepare: impl FnOnce(&mut E, AssociationId),
-) -> io::Result<Box<dyn Circuit>> {
+) -> CircuitResult {
     let line = socket::rendezvous_entry(&rendezvous.bytes, 0)?;
     let spare = kept_or_new(medium, line, options, setup)?;
     let peer = spare.peer();

@@ -7,8 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
-use streams::modules::PUT_ONLY;
-use streams::{Block, Context, Error, Message, MessageKind, Module, ModuleInfo, Side};
+use streams::{Block, Context, Message, MessageKind, Module, ModuleInfo, Side};
 
 /// Octets of a message that are written.
 const SNAP_LEN: usize = 256;
@@ -85,15 +84,7 @@ impl CaptureModule {
 
 impl Module for CaptureModule {
     fn info(&self) -> ModuleInfo {
-        ModuleInfo {
-            name: "capture",
-            read: PUT_ONLY,
-            write: PUT_ONLY,
-        }
-    }
-
-    fn open(&mut self, _: &mut Context<'_>) -> Result<(), Error> {
-        Ok(())
+        ModuleInfo::put_only("capture")
     }
 
     fn close(&mut self, _: &mut Context<'_>) {
@@ -109,8 +100,4 @@ impl Module for CaptureModule {
         }
         context.put_next(side, message);
     }
-
-    fn service(&mut self, _: &mut Context<'_>, _: Side) {}
-
-    fn ready(&mut self, _: &mut Context<'_>) {}
 }

@@ -5,7 +5,6 @@ use super::stack::{ModuleStack, Place, Report};
 use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
-use streams::modules::PUT_ONLY;
 use streams::{
     Context, Error, Hysteresis, Message, MessageKind, Module, ModuleInfo, Runtime, Side, StreamId,
     Want,
@@ -172,18 +171,8 @@ struct Bottom {
 
 impl Module for Bottom {
     fn info(&self) -> ModuleInfo {
-        ModuleInfo {
-            name: "chain",
-            read: PUT_ONLY,
-            write: PUT_ONLY,
-        }
+        ModuleInfo::put_only("chain")
     }
-
-    fn open(&mut self, _: &mut Context<'_>) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn close(&mut self, _: &mut Context<'_>) {}
 
     fn put(&mut self, context: &mut Context<'_>, side: Side, message: Message) {
         match message.kind() {
@@ -195,8 +184,4 @@ impl Module for Bottom {
         }
         message.release(context.pool());
     }
-
-    fn service(&mut self, _: &mut Context<'_>, _: Side) {}
-
-    fn ready(&mut self, _: &mut Context<'_>) {}
 }

@@ -4,8 +4,7 @@ use super::frames::{BadFrame, Frames, fail, octets_of};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use streams::modules::PUT_ONLY;
-use streams::{Context, Error, Message, MessageKind, Module, ModuleInfo, Side};
+use streams::{Context, Message, MessageKind, Module, ModuleInfo, Side};
 
 /// Shorter messages go as they are: the tables of a code alone are as long.
 const SHORT: usize = 64;
@@ -150,18 +149,8 @@ impl CompressModule {
 
 impl Module for CompressModule {
     fn info(&self) -> ModuleInfo {
-        ModuleInfo {
-            name: "compress",
-            read: PUT_ONLY,
-            write: PUT_ONLY,
-        }
+        ModuleInfo::put_only("compress")
     }
-
-    fn open(&mut self, _: &mut Context<'_>) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn close(&mut self, _: &mut Context<'_>) {}
 
     fn put(&mut self, context: &mut Context<'_>, side: Side, message: Message) {
         match (side, message.kind()) {
@@ -174,10 +163,6 @@ impl Module for CompressModule {
             _ => context.put_next(side, message),
         }
     }
-
-    fn service(&mut self, _: &mut Context<'_>, _: Side) {}
-
-    fn ready(&mut self, _: &mut Context<'_>) {}
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use crate::contract::Circuit;
 use std::io;
 use streams::{
-    Block, Context, Error, Extra, Marks, Message, MessageKind, Module, ModuleInfo, QueueInfo, Side,
+    Block, Context, Error, Extra, Marks, Message, MessageKind, Module, ModuleInfo, Side,
 };
 
 /// One message waits for the circuit, no more: what is above it waits where the modules' own marks
@@ -166,16 +166,7 @@ impl CircuitDriver {
 
 impl Module for CircuitDriver {
     fn info(&self) -> ModuleInfo {
-        let queue = |service| QueueInfo {
-            marks: MARKS,
-            packet: (0, usize::MAX),
-            service,
-        };
-        ModuleInfo {
-            name: "circuit",
-            read: queue(false),
-            write: queue(true),
-        }
+        ModuleInfo::with_write_service("circuit", MARKS)
     }
 
     /// Only the user's calls look whether the circuit has room again: each look is a call of it.

@@ -5,9 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use streams::{
-    Context, Error, Extra, Marks, Message, MessageKind, Module, ModuleInfo, QueueInfo, Side,
-};
+use streams::{Context, Error, Extra, Marks, Message, MessageKind, Module, ModuleInfo, Side};
 
 /// What a fault does to messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -103,16 +101,7 @@ impl Fault {
 
 impl Module for Fault {
     fn info(&self) -> ModuleInfo {
-        let queue = |service| QueueInfo {
-            marks: MARKS,
-            packet: (0, usize::MAX),
-            service,
-        };
-        ModuleInfo {
-            name: "fault",
-            read: queue(false),
-            write: queue(true),
-        }
+        ModuleInfo::with_write_service("fault", MARKS)
     }
 
     /// What is held goes by its time, and what is refused when there is room again: a message that
@@ -121,8 +110,6 @@ impl Module for Fault {
         context.set_no_enable(Side::Write, true);
         Ok(())
     }
-
-    fn close(&mut self, _: &mut Context<'_>) {}
 
     fn put(&mut self, context: &mut Context<'_>, side: Side, message: Message) {
         match (side, message.kind(), message.extra.as_deref()) {
@@ -157,8 +144,6 @@ impl Module for Fault {
             context.put_next(side, message);
         }
     }
-
-    fn ready(&mut self, _: &mut Context<'_>) {}
 }
 
 #[cfg(test)]

@@ -29,7 +29,8 @@ mod stack;
 mod test_kit;
 
 use crate::contract::{
-    Circuit, Class, Listener, OptionHelp, Rendezvous, Sharing, Transport, Unavailable,
+    Circuit, CircuitResult, CircuitsResult, Class, Listener, OptionHelp, Rendezvous, Sharing,
+    Transport, Unavailable,
 };
 use crate::options::{Options, invalid};
 use circuit::PushedCircuit;
@@ -128,7 +129,7 @@ fn on_top(
     options: &Options,
     connects: bool,
     circuit: Box<dyn Circuit>,
-) -> io::Result<Box<dyn Circuit>> {
+) -> CircuitResult {
     let Some(stack) = stack else {
         return Ok(circuit);
     };
@@ -213,23 +214,14 @@ impl Transport for Pushable {
         })
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let (stack, options) = self.inner_options(options)?;
         let circuit = self.inner.connect(rendezvous, index, &options)?;
         let class = self.inner.class_with(&options.transport_specific);
         on_top(stack.as_ref(), &class, &options, true, circuit)
     }
 
-    fn connect_all(
-        &self,
-        rendezvous: &Rendezvous,
-        options: &Options,
-    ) -> io::Result<Vec<Box<dyn Circuit>>> {
+    fn connect_all(&self, rendezvous: &Rendezvous, options: &Options) -> CircuitsResult {
         let (stack, options) = self.inner_options(options)?;
         let circuits = self.inner.connect_all(rendezvous, &options)?;
         let class = self.inner.class_with(&options.transport_specific);
@@ -239,11 +231,7 @@ impl Transport for Pushable {
         pushed.collect()
     }
 
-    fn connect_to_many(
-        &self,
-        rendezvous: &[Rendezvous],
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect_to_many(&self, rendezvous: &[Rendezvous], options: &Options) -> CircuitResult {
         match self.inner_options(options)? {
             (None, options) => self.inner.connect_to_many(rendezvous, &options),
             (Some(_), _) => {
@@ -276,7 +264,7 @@ impl Listener for PushedListener {
         self.inner.rendezvous()
     }
 
-    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, deadline: Instant) -> CircuitResult {
         let circuit = self.inner.accept(deadline)?;
         let stack = Some(&self.stack);
         on_top(stack, &self.class, &self.options, false, circuit)

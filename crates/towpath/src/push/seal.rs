@@ -11,7 +11,6 @@ use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, Salt};
 use ring::rand::{SecureRandom, SystemRandom};
 use std::path::Path;
-use streams::modules::PUT_ONLY;
 use streams::{Context, Error, Message, MessageKind, Module, ModuleInfo, Side};
 
 /// Octets of a key, and of the random number of a direction.
@@ -217,19 +216,13 @@ impl Seal {
 
 impl Module for Seal {
     fn info(&self) -> ModuleInfo {
-        ModuleInfo {
-            name: "seal",
-            read: PUT_ONLY,
-            write: PUT_ONLY,
-        }
+        ModuleInfo::put_only("seal")
     }
 
     fn open(&mut self, _: &mut Context<'_>) -> Result<(), Error> {
         let random = SystemRandom::new().fill(&mut [0; 1]);
         random.map_err(|_| Error::Failed(NO_RANDOM))
     }
-
-    fn close(&mut self, _: &mut Context<'_>) {}
 
     fn put(&mut self, context: &mut Context<'_>, side: Side, message: Message) {
         match (side, message.kind()) {
@@ -247,10 +240,6 @@ impl Module for Seal {
             _ => context.put_next(side, message),
         }
     }
-
-    fn service(&mut self, _: &mut Context<'_>, _: Side) {}
-
-    fn ready(&mut self, _: &mut Context<'_>) {}
 }
 
 #[cfg(test)]

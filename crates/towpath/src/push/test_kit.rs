@@ -7,23 +7,13 @@ struct Bottom(Vec<Vec<u8>>);
 
 impl Module for Bottom {
     fn info(&self) -> streams::ModuleInfo {
-        let queue = streams::modules::PUT_ONLY;
-        streams::ModuleInfo {
-            name: "bottom",
-            read: queue,
-            write: queue,
-        }
+        streams::ModuleInfo::put_only("bottom")
     }
-    fn open(&mut self, _: &mut Context<'_>) -> Result<(), Error> {
-        Ok(())
-    }
-    fn close(&mut self, _: &mut Context<'_>) {}
+
     fn put(&mut self, context: &mut Context<'_>, _: Side, message: Message) {
         self.0.push(octets(&message));
         message.release(context.pool());
     }
-    fn service(&mut self, _: &mut Context<'_>, _: Side) {}
-    fn ready(&mut self, _: &mut Context<'_>) {}
 }
 
 fn octets(message: &Message) -> Vec<u8> {

@@ -5,7 +5,7 @@
 //! millisecond or until a flush.
 
 use crate::connection_info;
-use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
+use crate::contract::{CircuitResult, Class, Listener, Rendezvous, Transport, Unavailable};
 use crate::engine_circuit;
 use crate::engine_setup::{self, EngineSetup, Introspection};
 use crate::medium::UdpMedium;
@@ -35,19 +35,7 @@ impl Transport for Bare {
     fn class(&self) -> Class {
         Class {
             reliable: false,
-            ordered: true,
-            encrypted: false,
-            stream: false,
-            kernel: false,
-            connectionless: false,
-            connects: true,
-            flow_control: true,
-            half_close: true,
-            calls: false,
-            reach: Reach::Network,
-            checksum: "Internet, 16 bit, by UDP",
-            congestion: "",
-            offload: "UDP segmentation and coalescing by the kernel",
+            ..engine_setup::CLASS
         }
     }
 
@@ -59,12 +47,7 @@ impl Transport for Bare {
         engine_circuit::listen(&UdpMedium, options, |_| setup(options))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         engine_circuit::connect(&UdpMedium, (rendezvous, index), options, |_| setup(options))
     }
 }

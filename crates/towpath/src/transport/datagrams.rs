@@ -1,6 +1,6 @@
 //! The kernel's datagram sockets, one call a message: transports that differ in the kind of socket.
 
-use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
+use crate::contract::{CircuitResult, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
 use crate::datagram::{
     AddressFamily, CircuitFactory, DatagramListener, DatagramSocket, SocketKind, configure_nothing,
 };
@@ -146,12 +146,7 @@ impl Transport for DatagramTransport {
         DatagramListener::bind(self.kind, options, self.make_circuit)
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let socket = DatagramSocket::connect(&self.kind, rendezvous, index, options)?;
         (self.make_circuit)(socket, options)
     }
@@ -175,7 +170,7 @@ fn disable_checksum(socket: &Socket) -> io::Result<()> {
     wire_udp::sys::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_NO_CHECK, 1)
 }
 
-fn nochecksum_circuit(port: DatagramSocket, _options: &Options) -> io::Result<Box<dyn Circuit>> {
+fn nochecksum_circuit(port: DatagramSocket, _options: &Options) -> CircuitResult {
     let set = wire_udp::sys::option(port.inner.as_fd(), libc::SOL_SOCKET, libc::SO_NO_CHECK)?;
     let checksum: &[_] = if set != 0 {
         &[("checksum", "none")]
@@ -209,7 +204,7 @@ fn set_checksum_coverage(socket: &Socket) -> io::Result<()> {
     Ok(())
 }
 
-fn lite_circuit(port: DatagramSocket, _options: &Options) -> io::Result<Box<dyn Circuit>> {
+fn lite_circuit(port: DatagramSocket, _options: &Options) -> CircuitResult {
     let checksum = &[("checksum", "Internet, 16 bit, over 8 octets")];
     Ok(Box::new(PlainCircuit::new(port, checksum)))
 }

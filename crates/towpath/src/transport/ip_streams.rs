@@ -6,7 +6,7 @@
 use super::xti_datagrams::{DatagramCircuit, DatagramEnds};
 use super::xti_words::{self, StreamWords};
 use crate::contract::{
-    Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
+    CircuitResult, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::ip_datagrams::{Header, IpDatagrams};
 use crate::medium::IpMedium;
@@ -115,12 +115,7 @@ impl Transport for IpStreams {
         Ok(Box::new(listener))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
         let peer = socket::decode_address(line)?;
         let host = SocketAddr::new(source_address_to(peer)?, 0);

@@ -8,7 +8,7 @@ use super::xti_connections::{ConnectionCircuit, accept_one};
 use super::xti_datagrams::{DatagramCircuit, DatagramEnds};
 use super::xti_words::{self, StreamWords};
 use crate::contract::{
-    Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
+    Circuit, CircuitResult, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::options::Options;
 use crate::socket;
@@ -134,12 +134,7 @@ impl Transport for Loopback {
         }))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let end = self.open(options)?;
         end.bind(&[], 0)?;
         if self.is_datagrams() {
@@ -161,14 +156,10 @@ struct LoopListener {
 
 impl Listener for LoopListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        Ok(Rendezvous {
-            reach: Reach::Host,
-            bytes: self.address.clone(),
-            descriptors: Vec::new(),
-        })
+        Ok(Rendezvous::new(Reach::Host, self.address.clone()))
     }
 
-    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, deadline: Instant) -> CircuitResult {
         let open = || self.transport.open(&self.options);
         let end = accept_one(&self.end, deadline, open)?;
         Ok(self.transport.circuit(end, &self.options))

@@ -7,7 +7,9 @@
 //! Where the peer or a middlebox does not support it, the kernel silently falls back to plain TCP
 //! (RFC 8684 s. 3.7). A circuit that fell back is an error here, as it would measure TCP.
 
-use crate::contract::{Circuit, Class, Interest, Listener, Rendezvous, Transport, Unavailable};
+use crate::contract::{
+    CircuitResult, Class, Interest, Listener, Rendezvous, Transport, Unavailable,
+};
 use crate::options::Options;
 use crate::socket;
 use crate::stream::{SocketReadback, StreamCircuit};
@@ -53,12 +55,7 @@ impl Transport for Mptcp {
         Ok(Box::new(MptcpListener(listening)))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        _index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, _index: usize, options: &Options) -> CircuitResult {
         let end = tcp::connect(rendezvous, options, Protocol::MPTCP)?;
         Ok(Box::new(require_mptcp(end)?))
     }
@@ -72,7 +69,7 @@ impl Listener for MptcpListener {
         self.0.rendezvous()
     }
 
-    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, deadline: Instant) -> CircuitResult {
         socket::wait(self.0.socket.as_fd(), Interest::Read, deadline)?;
         let mut end = require_mptcp(self.0.accept_circuit(deadline)?)?;
         if self.0.has_several_paths() {

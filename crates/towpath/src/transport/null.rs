@@ -4,11 +4,12 @@
 
 use crate::connection_info;
 use crate::contract::{
-    Circuit, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo, Note, Part, Reach,
-    Rendezvous, Transport, Unavailable,
+    Circuit, CircuitResult, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo, Note,
+    Part, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::options::Options;
 use crate::parts;
+use crate::transport::datagrams;
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Instant;
@@ -33,20 +34,12 @@ impl Transport for Null {
 
     fn class(&self) -> Class {
         Class {
-            reliable: false,
             ordered: true,
-            encrypted: false,
-            stream: false,
             kernel: false,
             connectionless: false,
             connects: false,
-            flow_control: false,
-            half_close: false,
-            calls: false,
-            reach: Reach::Network,
             checksum: "none",
-            congestion: "",
-            offload: "none",
+            ..datagrams::UDP_CLASS
         }
     }
 
@@ -60,12 +53,7 @@ impl Transport for Null {
         }))
     }
 
-    fn connect(
-        &self,
-        _rendezvous: &Rendezvous,
-        _index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, _rendezvous: &Rendezvous, _index: usize, options: &Options) -> CircuitResult {
         Ok(Box::new(NullCircuit {
             message_len: options.message_len,
         }))
@@ -74,14 +62,10 @@ impl Transport for Null {
 
 impl Listener for NullCircuit {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        Ok(Rendezvous {
-            reach: Reach::Network,
-            bytes: Vec::new(),
-            descriptors: Vec::new(),
-        })
+        Ok(Rendezvous::new(Reach::Network, Vec::new()))
     }
 
-    fn accept(&mut self, _deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, _deadline: Instant) -> CircuitResult {
         Ok(Box::new(NullCircuit {
             message_len: self.message_len,
         }))

@@ -6,7 +6,9 @@
 
 use super::{bare, sctp, vmtp, xtp, xtp_calls, xtp_multicast, xtp_raw};
 use crate::cells::{self, CELLS, Kind, OF_AAL34, OF_BOTH};
-use crate::contract::{Circuit, Class, Listener, OptionHelp, Rendezvous, Transport, Unavailable};
+use crate::contract::{
+    CircuitResult, CircuitsResult, Class, Listener, OptionHelp, Rendezvous, Transport, Unavailable,
+};
 use crate::options::Options;
 use engine_aal34::{Adaptation, CellsConfig, Repair};
 use std::collections::BTreeMap;
@@ -277,20 +279,12 @@ impl Transport for OverCells {
         self.inner.listen(&self.inner_options(options)?)
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let options = self.inner_options(options)?;
         self.inner.connect(rendezvous, index, &options)
     }
-    fn connect_all(
-        &self,
-        rendezvous: &Rendezvous,
-        options: &Options,
-    ) -> io::Result<Vec<Box<dyn Circuit>>> {
+
+    fn connect_all(&self, rendezvous: &Rendezvous, options: &Options) -> CircuitsResult {
         let options = self.inner_options(options)?;
         self.inner.connect_all(rendezvous, &options)
     }

@@ -6,12 +6,13 @@
 
 use crate::connection_info;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo, Part,
-    Reach, Rendezvous, Transport, Unavailable,
+    BLOCKING_TIMEOUT, Circuit, CircuitResult, Class, ConnectionInfo, Interest, Listener,
+    NoConnectionInfo, Part, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::options::Options;
 use crate::parts;
 use crate::socket;
+use crate::transport::unix_stream;
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
 use std::collections::{BTreeMap, VecDeque};
@@ -34,20 +35,9 @@ impl Transport for Pipe {
 
     fn class(&self) -> Class {
         Class {
-            reliable: true,
-            ordered: true,
-            encrypted: false,
-            stream: true,
-            kernel: true,
-            connectionless: false,
             connects: false,
-            flow_control: true,
-            half_close: true,
-            calls: false,
             reach: Reach::Process,
-            checksum: "none: memory",
-            congestion: "",
-            offload: "none",
+            ..unix_stream::CLASS
         }
     }
 
@@ -70,12 +60,7 @@ impl Transport for Pipe {
         Ok(Box::new(listening))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let ends = rendezvous.descriptors.chunks_exact(2).nth(index);
         let [reads, writes] = ends.unwrap_or_default() else {
             return Err(io::Error::new(
@@ -128,7 +113,7 @@ impl Listener for PipeListener {
         })
     }
 
-    fn accept(&mut self, _deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, _deadline: Instant) -> CircuitResult {
         let ends = self.accept_fds.pop_front().ok_or_else(|| {
             let text = "all pipes are in use; the listener creates them all when it starts";
             io::Error::new(io::ErrorKind::InvalidInput, text)
@@ -327,9 +312,6 @@ impl Circuit for PipeCircuit {
     }
 
     fn counts(&self) -> BTreeMap<String, u64> {
-        BTreeMap::from([
-            ("send_calls".into(), self.send_calls),
-            ("receive_calls".into(), self.receive_calls),
-        ])
+        parts::call_counts((self.send_calls, self.receive_calls))
     }
 }

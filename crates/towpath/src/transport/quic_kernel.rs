@@ -3,7 +3,7 @@
 //! Where a kernel has it, a daemon of the user's does its handshakes (tlshd), and its interface may
 //! change until it is merged; so this row says what the host has, and runs nowhere.
 
-use crate::contract::{Circuit, Class, Listener, Rendezvous, Transport, Unavailable};
+use crate::contract::{CircuitResult, Class, Listener, Rendezvous, Transport, Unavailable};
 use crate::options::Options;
 use crate::transport::tcp;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -45,12 +45,7 @@ impl Transport for QuicKernel {
         Err(unsupported())
     }
 
-    fn connect(
-        &self,
-        _rendezvous: &Rendezvous,
-        _index: usize,
-        _options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, _: &Rendezvous, _: usize, _: &Options) -> CircuitResult {
         Err(unsupported())
     }
 }

@@ -6,8 +6,8 @@
 
 use crate::connection_info;
 use crate::contract::{
-    Circuit, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo, OptionHelp, Part, Reach,
-    ReceiveCounts, Rendezvous, Transport, Unavailable,
+    Circuit, CircuitResult, Class, ConnectionInfo, Listener, NoConnectionInfo, OptionHelp, Part,
+    Reach, ReceiveCounts, Rendezvous, Transport, Unavailable,
 };
 use crate::medium::{EtherMedium, random_port};
 use crate::options::{Options, invalid};
@@ -15,11 +15,12 @@ use crate::parts::{self, MessageRest};
 use crate::raw_sockets::GrantedSocket;
 use crate::runs::{receive_calls, send_run};
 use crate::socket;
+use crate::transport::datagrams;
 use rustix::io::Errno;
 use socket2::SockRef;
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::Instant;
 use wire_ether::{EtherAddress, EtherSocket, FrameHeader, HEADER_LEN, Interface};
 use wire_udp::sys::{MmsgReceiver, MmsgSender};
@@ -70,20 +71,9 @@ impl Transport for RawEther {
 
     fn class(&self) -> Class {
         Class {
-            reliable: false,
             ordered: true,
-            encrypted: false,
-            stream: false,
-            kernel: true,
-            connectionless: true,
-            connects: true,
-            flow_control: false,
-            half_close: false,
-            calls: false,
-            reach: Reach::Network,
             checksum: "the frame's, 32 bit, where there is a wire",
-            congestion: "",
-            offload: "none",
+            ..datagrams::UDP_CLASS
         }
     }
 
@@ -126,12 +116,7 @@ impl Transport for RawEther {
         }))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
         let text = std::str::from_utf8(line).ok();
         let peer: EtherAddress = text.and_then(|text| text.parse().ok()).ok_or_else(|| {
@@ -176,14 +161,13 @@ impl Listener for RawEtherListener {
             .iter()
             .map(|socket| socket.address().to_string())
             .collect();
-        Ok(Rendezvous {
-            reach: Reach::Network,
-            bytes: lines.join("\n").into_bytes(),
-            descriptors: Vec::new(),
-        })
+        Ok(Rendezvous::new(
+            Reach::Network,
+            lines.join("\n").into_bytes(),
+        ))
     }
 
-    fn accept(&mut self, _deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, _deadline: Instant) -> CircuitResult {
         let socket = self.sockets[self.accepted % self.sockets.len()].try_clone()?;
         self.accepted += 1;
         Ok(Box::new(RawEtherCircuit::new(socket, None, self.frames)))
@@ -339,25 +323,7 @@ impl RawEtherCircuit {
 }
 
 impl Circuit for RawEtherCircuit {
-    #[inline]
-    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.write(message, false)
-    }
-
-    #[inline]
-    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.read(buffer, false)
-    }
-
-    #[inline]
-    fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.write(message, true)
-    }
-
-    #[inline]
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.read(buffer, true)
-    }
+    parts::blocks_by_flag! { write, read }
 
     fn send_run(&mut self, message: &[u8], count: usize) -> io::Result<usize> {
         send_run(count, |left| self.write_many(message, left))
@@ -389,21 +355,14 @@ impl Circuit for RawEtherCircuit {
         Ok(())
     }
 
-    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
-        socket::wait(self.socket.as_fd(), interest, deadline)
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.as_fd())
-    }
+    parts::ready_as_socket! {}
 
     fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
         Err(connection_info::NO_CONNECTION)
     }
 
     fn effective(&self) -> BTreeMap<String, String> {
-        let mut effective = BTreeMap::new();
-        socket::read_buffer_sizes(self.socket.as_fd(), &mut effective);
+        let mut effective = socket::buffer_sizes(self.socket.as_fd());
         let limit = self.socket.interface().payload_max();
         effective.insert("message_max".into(), limit.to_string());
         let frames = self.runs.as_ref().map_or(1, |runs| runs.sender.capacity());
@@ -412,12 +371,9 @@ impl Circuit for RawEtherCircuit {
     }
 
     fn counts(&self) -> BTreeMap<String, u64> {
-        let mut counts = BTreeMap::from([
-            ("send_calls".into(), self.send_calls),
-            ("receive_calls".into(), self.receive_calls),
-            ("no_buffers".into(), self.no_buffers),
-            ("packets_discarded".into(), self.frames_discarded),
-        ]);
+        let mut counts = parts::call_counts((self.send_calls, self.receive_calls));
+        counts.insert("no_buffers".into(), self.no_buffers);
+        counts.insert("packets_discarded".into(), self.frames_discarded);
         if let Ok(drops) = wire_udp::sys::receive_drops(self.socket.as_fd()) {
             counts.insert("receive_drops".into(), drops);
         }

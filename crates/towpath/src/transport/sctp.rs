@@ -8,7 +8,7 @@
 
 use crate::connection_info;
 use crate::contract::{
-    Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
+    CircuitResult, Class, Listener, OptionHelp, Rendezvous, Transport, Unavailable,
 };
 use crate::engine_circuit;
 use crate::engine_setup::{self, EngineSetup, Introspection};
@@ -34,20 +34,10 @@ const V4_PACKET_LEN: usize = 1480;
 const V6_PACKET_LEN: usize = 1460;
 
 const CLASS: Class = Class {
-    reliable: true,
-    ordered: true,
-    encrypted: false,
-    stream: false,
-    kernel: false,
-    connectionless: false,
-    connects: true,
-    flow_control: true,
     half_close: false,
-    calls: false,
-    reach: Reach::Network,
     checksum: "CRC-32c by SCTP; Internet, 16 bit, by UDP",
     congestion: "RFC 9260",
-    offload: "UDP segmentation and coalescing by the kernel",
+    ..engine_setup::CLASS
 };
 
 /// `class`, as changed by options.
@@ -122,12 +112,7 @@ impl Transport for Sctp {
         }
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
         let host = socket::decode_address(line).ok().map(|peer| peer.ip());
         let mut settings = to_io_result(EndpointConfig::parse(&options.transport_specific))?;
@@ -221,12 +206,7 @@ impl Transport for SctpRawIp {
         engine_circuit::listen(&IP, options, |port| ip_setup(&settings, port))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let mut settings = to_io_result(ip_config(options.family, &options.transport_specific))?;
         settings.config.connects_early = true;
         engine_circuit::connect(&IP, (rendezvous, index), options, |port| {

@@ -6,8 +6,8 @@
 
 use crate::connection_info;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo, Part,
-    Reach, Rendezvous, Transport, Unavailable,
+    BLOCKING_TIMEOUT, Circuit, CircuitResult, Class, ConnectionInfo, Listener, NoConnectionInfo,
+    Part, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::options::Options;
 use crate::transport::tcp;
@@ -17,7 +17,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::BTreeMap;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::Instant;
 
 /// The transport.
@@ -75,12 +75,7 @@ impl Transport for SctpKernel {
         Ok(Box::new(SctpListener { socket, options }))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        _index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, _index: usize, options: &Options) -> CircuitResult {
         let address = socket::decode_address(&rendezvous.bytes)?;
         let socket = new_socket(address, options)?;
         let timeout = Some(BLOCKING_TIMEOUT);
@@ -112,17 +107,10 @@ struct SctpListener {
 
 impl Listener for SctpListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        let address = self.socket.local_addr()?.as_socket();
-        let port = address.ok_or(io::ErrorKind::AddrNotAvailable)?.port();
-        let address = SocketAddr::new(self.options.bind_address(), port);
-        Ok(Rendezvous {
-            reach: Reach::Network,
-            bytes: socket::encode_address(address),
-            descriptors: Vec::new(),
-        })
+        socket::listening_address(&self.socket, &self.options)
     }
 
-    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, deadline: Instant) -> CircuitResult {
         let socket = socket::accept(&self.socket, deadline)?;
         set_up(&socket, &self.options)?;
         socket::set_blocking_timeout(&socket, Some(BLOCKING_TIMEOUT))?;
@@ -156,23 +144,7 @@ impl SctpCircuit {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         self.send_calls += 1;
-        match socket::send(self.socket.as_fd(), message, block) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(self.send_error(error, message.len())),
-        }
-    }
-
-    #[cold]
-    fn send_error(&self, error: io::Error, len: usize) -> io::Error {
-        if error.raw_os_error() != Some(libc::EMSGSIZE) {
-            return error;
-        }
-        let limit = self.socket.send_buffer_size().unwrap_or(0);
-        let text = format!(
-            "a message of {len} bytes does not fit into the socket's send buffer of {limit}; raise it \
-             with --buffers, or send smaller messages"
-        );
-        io::Error::new(io::ErrorKind::InvalidInput, text)
+        socket::send_message(&self.socket, message, block)
     }
 
     /// Up to as much of a message as `buffer` takes, and whether it ends there (MSG_EOR); None at the end.
@@ -187,7 +159,11 @@ impl SctpCircuit {
     }
 
     /// A message, cut off where `buffer` ends.
-    fn read_message(&mut self, buffer: &mut [u8], flags: RecvFlags) -> io::Result<Option<usize>> {
+    fn read_message(&mut self, buffer: &mut [u8], block: bool) -> io::Result<Option<usize>> {
+        let flags = match block {
+            true => RecvFlags::empty(),
+            false => RecvFlags::DONTWAIT,
+        };
         while self.is_within {
             let rest = self.read(&mut [0; 4096], flags)?;
             self.is_within = rest.is_some_and(|(_, ends)| !ends);
@@ -199,25 +175,7 @@ impl SctpCircuit {
 }
 
 impl Circuit for SctpCircuit {
-    #[inline]
-    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.write(message, false)
-    }
-
-    #[inline]
-    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.read_message(buffer, RecvFlags::DONTWAIT)
-    }
-
-    #[inline]
-    fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.write(message, true)
-    }
-
-    #[inline]
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.read_message(buffer, RecvFlags::empty())
-    }
+    parts::blocks_by_flag! { write, read_message }
 
     parts::carries_no_notes! {}
 
@@ -236,28 +194,17 @@ impl Circuit for SctpCircuit {
         self.socket.shutdown(std::net::Shutdown::Write)
     }
 
-    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
-        socket::wait(self.socket.as_fd(), interest, deadline)
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.as_fd())
-    }
+    parts::ready_as_socket! {}
 
     fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
         Err(connection_info::NOT_READABLE)
     }
 
     fn effective(&self) -> BTreeMap<String, String> {
-        let mut effective = BTreeMap::new();
-        socket::read_buffer_sizes(self.socket.as_fd(), &mut effective);
-        effective
+        socket::buffer_sizes(self.socket.as_fd())
     }
 
     fn counts(&self) -> BTreeMap<String, u64> {
-        BTreeMap::from([
-            ("send_calls".into(), self.send_calls),
-            ("receive_calls".into(), self.receive_calls),
-        ])
+        parts::call_counts((self.send_calls, self.receive_calls))
     }
 }

@@ -9,20 +9,20 @@
 use crate::channel_proxy;
 use crate::connection_info;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo,
-    OptionHelp, Part, Rendezvous, Sharing, Transport, Unavailable, check_names,
+    BLOCKING_TIMEOUT, Circuit, CircuitResult, Class, ConnectionInfo, Interest, Listener,
+    NoConnectionInfo, OptionHelp, Part, Rendezvous, Sharing, Transport, Unavailable, check_names,
 };
 use crate::options::{Options, invalid, switch};
 use crate::parts::{self, MessageRest};
 use crate::transport::shm_carrier::{Carrier, broken};
 use crate::transport::shm_lent::{self, LentCircuit};
 use crate::transport::shm_modules::{self, ModularCircuit, ModuleChoice};
-use crate::transport::shm_shared::{self, SharedSender, SharedSink, SharedSource};
+use crate::transport::shm_shared::{self, SharedSink, SharedSource, Whole};
 use crate::transport::unix_stream;
 use crate::unix_socket::{self, UnixCircuitFactory, UnixSocketListener};
 use channel::{
-    AnycastReceiver, AnycastSender, Arrival, BroadcastReceiver, BroadcastSender, ChannelError,
-    ChannelReceiver, ChannelSender, Geometry, NextMessage, RING_OCTETS_MAX, ReceivedSlots,
+    Anycast, Arrival, Broadcast, ChannelError, ChannelReceiver, ChannelSender, Delivery,
+    FanoutReceiver, FanoutSender, Geometry, NextMessage, RING_OCTETS_MAX, ReceivedSlots,
     SLOT_LEN_MIN, Signal,
 };
 use socket2::{Socket, Type};
@@ -137,12 +137,7 @@ impl Transport for Shm {
         UnixSocketListener::bind(Type::STREAM, options, self.accept)
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        _index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, _index: usize, options: &Options) -> CircuitResult {
         if shm_shared::sharing(&options.transport_specific).is_some() {
             return self.connect_to_many(std::slice::from_ref(rendezvous), options);
         }
@@ -158,37 +153,26 @@ impl Transport for Shm {
         Ok(plain_circuit(pair, options))
     }
 
-    fn connect_to_many(
-        &self,
-        rendezvous: &[Rendezvous],
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
-        let geometry = geometry(options)?;
-        Ok(match shm_shared::sharing(&options.transport_specific) {
-            Some(Sharing::One) => {
-                let sender = AnycastSender::create(geometry, self.signal);
-                Box::new(admitting(sender, rendezvous, options)?)
-            }
-            _ => {
-                let sender = BroadcastSender::create(geometry, self.signal);
-                Box::new(admitting(sender, rendezvous, options)?)
-            }
-        })
+    fn connect_to_many(&self, rendezvous: &[Rendezvous], options: &Options) -> CircuitResult {
+        match shm_shared::sharing(&options.transport_specific) {
+            Some(Sharing::One) => admitting::<Anycast>(rendezvous, options, self.signal),
+            _ => admitting::<Broadcast>(rendezvous, options, self.signal),
+        }
     }
 }
 
 /// The sending end of a ring, with each listener admitted to it.
-fn admitting<S: SharedSender>(
-    sender: Result<S, ChannelError>,
+fn admitting<D: Whole + 'static>(
     rendezvous: &[Rendezvous],
     options: &Options,
-) -> io::Result<SharedSource<S>> {
-    let mut sender = sender.map_err(to_io_error)?;
+    signal: Signal,
+) -> CircuitResult {
+    let mut sender = FanoutSender::<D>::create(geometry(options)?, signal).map_err(to_io_error)?;
     for listener in rendezvous {
         let socket = connected(listener, options)?;
         sender.admit(socket).map_err(to_io_error)?;
     }
-    Ok(SharedSource::new(sender, options))
+    Ok(Box::new(SharedSource::new(sender, options)))
 }
 
 fn connected(rendezvous: &Rendezvous, options: &Options) -> io::Result<UnixStream> {
@@ -196,18 +180,12 @@ fn connected(rendezvous: &Rendezvous, options: &Options) -> io::Result<UnixStrea
     Ok(UnixStream::from(OwnedFd::from(socket)))
 }
 
-fn accepted(socket: Socket, options: &Options, signal: Signal) -> io::Result<Box<dyn Circuit>> {
+fn accepted(socket: Socket, options: &Options, signal: Signal) -> CircuitResult {
     socket.set_read_timeout(Some(OPENING_TIMEOUT))?;
     let socket = UnixStream::from(OwnedFd::from(socket));
     match shm_shared::sharing(&options.transport_specific) {
-        Some(Sharing::All) => {
-            let receiver = BroadcastReceiver::join(socket, signal).map_err(to_io_error)?;
-            return Ok(Box::new(SharedSink::new(receiver, options)));
-        }
-        Some(Sharing::One) => {
-            let receiver = AnycastReceiver::join(socket, signal).map_err(to_io_error)?;
-            return Ok(Box::new(SharedSink::new(receiver, options)));
-        }
+        Some(Sharing::All) => return joined::<Broadcast>(socket, options, signal),
+        Some(Sharing::One) => return joined::<Anycast>(socket, options, signal),
         None => {}
     }
     if let Some(choice) = choice(options)? {
@@ -217,6 +195,16 @@ fn accepted(socket: Socket, options: &Options, signal: Signal) -> io::Result<Box
     }
     let pair = channel::accept_pair(socket, signal).map_err(to_io_error)?;
     Ok(plain_circuit(pair, options))
+}
+
+/// A receiving end of a ring of several.
+fn joined<D: Delivery + 'static>(
+    socket: UnixStream,
+    options: &Options,
+    signal: Signal,
+) -> CircuitResult {
+    let receiver = FanoutReceiver::<D>::join(socket, signal).map_err(to_io_error)?;
+    Ok(Box::new(SharedSink::new(receiver, options)))
 }
 
 /// A circuit without modules.
@@ -248,6 +236,12 @@ pub(super) fn geometry(options: &Options) -> io::Result<Geometry> {
     }
     let slots = len.next_power_of_two() as u32 / SLOT_LEN_MIN;
     Geometry::new(SLOT_LEN_MIN, slots).map_err(to_io_error)
+}
+
+/// How long a call waits.
+#[inline]
+pub(super) fn limit(waits: bool, timeout: Duration) -> Duration {
+    if waits { timeout } else { Duration::ZERO }
 }
 
 #[cold]
@@ -325,9 +319,10 @@ impl ShmCircuit {
         self.receiver.geometry()
     }
 
-    /// Sends a message once it has room, which it is given `limit` to have.
+    /// Sends a message if it has room, for which a call that waits waits.
     #[inline]
-    fn write(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
+    fn write(&mut self, message: &[u8], waits: bool) -> io::Result<()> {
+        let limit = limit(waits, self.timeout);
         let Some(sender) = &mut self.sender else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
@@ -338,9 +333,10 @@ impl ShmCircuit {
         }
     }
 
-    /// Receives a message once there is one, for which it waits until `limit` is over.
+    /// Receives a message if there is one, for which a call that waits waits.
     #[inline]
-    fn read(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
+    fn read(&mut self, buffer: &mut [u8], waits: bool) -> io::Result<Option<usize>> {
+        let limit = limit(waits, self.timeout);
         if !self.rest.is_empty() {
             return Ok(Some(self.rest.take(buffer)));
         }
@@ -363,25 +359,7 @@ impl ShmCircuit {
 }
 
 impl Circuit for ShmCircuit {
-    #[inline]
-    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.write(message, Duration::ZERO)
-    }
-
-    #[inline]
-    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.read(buffer, Duration::ZERO)
-    }
-
-    #[inline]
-    fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.write(message, self.timeout)
-    }
-
-    #[inline]
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.read(buffer, self.timeout)
-    }
+    parts::blocks_by_flag! { write, read }
 
     fn send_run(&mut self, message: &[u8], count: usize) -> io::Result<usize> {
         let carrier = self.carrier.as_ref();
@@ -450,9 +428,7 @@ impl Circuit for ShmCircuit {
     /// The opening is a system call of each end.
     fn counts(&self) -> BTreeMap<String, u64> {
         let sender = self.sender.as_ref().map_or(0, ChannelSender::system_calls);
-        BTreeMap::from([
-            ("send_calls".into(), 1 + sender + self.finished_calls),
-            ("receive_calls".into(), 1 + self.receiver.system_calls()),
-        ])
+        let sends = 1 + sender + self.finished_calls;
+        parts::call_counts((sends, 1 + self.receiver.system_calls()))
     }
 }

@@ -1,6 +1,6 @@
 //! Channels with modules as `shm` and `shm-spin` have them: `flow=`, `order=`, `checksum=`, `reassemble=`.
 
-use super::shm::to_io_error;
+use super::shm::{limit, to_io_error};
 use super::shm_shared;
 use crate::connection_info;
 use crate::contract::{
@@ -153,7 +153,8 @@ impl ModularCircuit {
     }
 
     #[inline]
-    fn write(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
+    fn write(&mut self, message: &[u8], waits: bool) -> io::Result<()> {
+        let limit = limit(waits, self.timeout);
         let Some(sender) = &mut self.sender else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
@@ -164,7 +165,8 @@ impl ModularCircuit {
     }
 
     #[inline]
-    fn read(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
+    fn read(&mut self, buffer: &mut [u8], waits: bool) -> io::Result<Option<usize>> {
+        let limit = limit(waits, self.timeout);
         if !self.rest.is_empty() {
             return Ok(Some(self.rest.take(buffer)));
         }
@@ -195,25 +197,7 @@ impl ModularCircuit {
 }
 
 impl Circuit for ModularCircuit {
-    #[inline]
-    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.write(message, Duration::ZERO)
-    }
-
-    #[inline]
-    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.read(buffer, Duration::ZERO)
-    }
-
-    #[inline]
-    fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.write(message, self.timeout)
-    }
-
-    #[inline]
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.read(buffer, self.timeout)
-    }
+    parts::blocks_by_flag! { write, read }
 
     parts::carries_no_notes! {}
 

@@ -9,7 +9,8 @@ use super::shm_carrier::{BreakReason, Carrier};
 use super::xtp;
 use crate::channel_proxy::{carry_in, carry_out, is_pause, to_io_error};
 use crate::contract::{
-    Circuit, Class, Interest, Listener, OptionHelp, Rendezvous, Transport, Unavailable,
+    Circuit, CircuitResult, Class, Interest, Listener, OptionHelp, Rendezvous, Transport,
+    Unavailable,
 };
 use crate::engine_setup;
 use crate::options::Options;
@@ -76,12 +77,7 @@ impl Transport for ShmRemote {
         }))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let inner = doubled(options);
         let mut there = CARRIER.connect(rendezvous, 2 * index, &inner)?;
         let mut back = CARRIER.connect(rendezvous, 2 * index + 1, &inner)?;
@@ -157,7 +153,7 @@ impl Listener for RemoteListener {
         self.inner.rendezvous()
     }
 
-    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, deadline: Instant) -> CircuitResult {
         loop {
             if let Some(directions) = self.take_directions() {
                 return circuit_of(directions, &self.options);
@@ -249,7 +245,7 @@ struct Directions {
 }
 
 /// Starts the proxies of a circuit, and joins them to the user by a channel each way.
-fn circuit_of(directions: Directions, options: &Options) -> io::Result<Box<dyn Circuit>> {
+fn circuit_of(directions: Directions, options: &Options) -> CircuitResult {
     let geometry = shm::geometry(options)?;
     let (near, far) = UnixStream::pair()?;
     let own = channel::open_pair(near, geometry, Signal::Futex).map_err(to_io_error)?;

@@ -15,13 +15,11 @@ use crate::contract::{
 use crate::options::Options;
 use crate::parts::{self, MessageRest};
 use channel::{
-    AnycastReceiver, AnycastSender, AnycastSlots, Arrival, BroadcastReceiver, BroadcastSender,
-    BroadcastSlots, ChannelError, Geometry, NextMessage,
+    Anycast, AnycastSender, Broadcast, BroadcastSender, Delivery, FanoutReceiver, FanoutSender,
+    NextMessage,
 };
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 /// The option, which both ends have to be given.
@@ -76,145 +74,31 @@ pub(super) fn option_to_many(
     is_plain.then_some((RING.name, value))
 }
 
-/// The sending end of a ring of several receivers.
-pub(super) trait SharedSender: Debug + Send {
-    /// Whether the receivers that are left get all messages.
-    fn is_whole(&self, receivers: u32) -> bool;
-    /// Lets a receiver in.
-    fn admit(&mut self, socket: UnixStream) -> Result<u32, ChannelError>;
-    /// Sends a message; whether it had room within `limit`.
-    fn send(&mut self, message: &[u8], limit: Duration) -> Result<bool, ChannelError>;
-    /// Waits for room; whether there is some within `limit`.
-    fn wait_for_room(&mut self, len: usize, limit: Duration) -> Result<bool, ChannelError>;
-    /// Receivers that read.
-    fn receivers(&self) -> u32;
-    /// Receivers that are gone without a close.
-    fn killed(&self) -> u32;
-    /// The ring's geometry.
-    fn geometry(&self) -> Geometry;
-    /// System calls of this end.
-    fn system_calls(&self) -> u64;
+/// A delivery that says whether the receivers that are left get all messages.
+pub(super) trait Whole: Delivery {
+    /// Whether they do, of a ring that had so many receivers.
+    fn is_whole(sender: &FanoutSender<Self>, receivers: u32) -> bool;
 }
 
-macro_rules! shared_sender {
-    ($sender:ty, $is_whole:expr) => {
-        impl SharedSender for $sender {
-            fn is_whole(&self, receivers: u32) -> bool {
-                let is_whole: fn(&$sender, u32) -> bool = $is_whole;
-                is_whole(self, receivers)
-            }
-
-            fn admit(&mut self, socket: UnixStream) -> Result<u32, ChannelError> {
-                self.admit(socket)
-            }
-
-            #[inline]
-            fn send(&mut self, message: &[u8], limit: Duration) -> Result<bool, ChannelError> {
-                self.send(message, limit)
-            }
-
-            fn wait_for_room(&mut self, len: usize, limit: Duration) -> Result<bool, ChannelError> {
-                self.wait_for_room(len, limit)
-            }
-
-            fn receivers(&self) -> u32 {
-                self.receivers()
-            }
-
-            fn killed(&self) -> u32 {
-                self.killed()
-            }
-
-            fn geometry(&self) -> Geometry {
-                self.geometry()
-            }
-
-            fn system_calls(&self) -> u64 {
-                self.system_calls()
-            }
-        }
-    };
+impl Whole for Broadcast {
+    #[inline]
+    fn is_whole(sender: &BroadcastSender, receivers: u32) -> bool {
+        sender.receivers() == receivers
+    }
 }
 
-shared_sender!(BroadcastSender, |sender, receivers| sender.receivers()
-    == receivers);
-shared_sender!(AnycastSender, |sender, _| sender.killed() == 0);
-
-/// A message in the slots of such a ring.
-pub(super) trait SharedSlots {
-    /// Octets of the message.
-    fn len(&self) -> usize;
-    /// Copies octets from `offset` on; how many.
-    fn read(&self, offset: usize, target: &mut [u8]) -> usize;
+impl Whole for Anycast {
+    #[inline]
+    fn is_whole(sender: &AnycastSender, _receivers: u32) -> bool {
+        sender.killed() == 0
+    }
 }
-
-/// A receiving end of a ring of several receivers.
-pub(super) trait SharedReceiver: Debug + Send {
-    /// A message.
-    type Slots<'a>: SharedSlots
-    where
-        Self: 'a;
-    /// The next message, if one comes within `limit`.
-    fn receive_within(
-        &mut self,
-        limit: Duration,
-    ) -> Result<NextMessage<Self::Slots<'_>>, ChannelError>;
-    /// Waits for a message.
-    fn wait_for_message(&mut self, limit: Duration) -> Result<Arrival, ChannelError>;
-    /// The ring's geometry.
-    fn geometry(&self) -> Geometry;
-    /// System calls of this end.
-    fn system_calls(&self) -> u64;
-}
-
-macro_rules! shared_receiver {
-    ($receiver:ty, $slots:ident) => {
-        impl SharedSlots for $slots<'_> {
-            #[inline]
-            fn len(&self) -> usize {
-                self.len()
-            }
-
-            #[inline]
-            fn read(&self, offset: usize, target: &mut [u8]) -> usize {
-                self.read(offset, target)
-            }
-        }
-
-        impl SharedReceiver for $receiver {
-            type Slots<'a> = $slots<'a>;
-
-            #[inline]
-            fn receive_within(
-                &mut self,
-                limit: Duration,
-            ) -> Result<NextMessage<$slots<'_>>, ChannelError> {
-                self.receive_within(limit)
-            }
-
-            fn wait_for_message(&mut self, limit: Duration) -> Result<Arrival, ChannelError> {
-                self.wait_for_message(limit)
-            }
-
-            fn geometry(&self) -> Geometry {
-                self.geometry()
-            }
-
-            fn system_calls(&self) -> u64 {
-                self.system_calls()
-            }
-        }
-    };
-}
-
-shared_receiver!(BroadcastReceiver, BroadcastSlots);
-shared_receiver!(AnycastReceiver, AnycastSlots);
 
 /// The end that sends to several receivers.
 #[derive(Debug)]
-pub(super) struct SharedSource<S> {
+pub(super) struct SharedSource<D: Whole> {
     /// None once it is finished.
-    sender: Option<S>,
+    sender: Option<FanoutSender<D>>,
     /// Receivers at the start.
     receivers: u32,
     /// Octets of the ring.
@@ -225,8 +109,8 @@ pub(super) struct SharedSource<S> {
     finished_calls: u64,
 }
 
-impl<S: SharedSender> SharedSource<S> {
-    pub(super) fn new(sender: S, options: &Options) -> SharedSource<S> {
+impl<D: Whole> SharedSource<D> {
+    pub(super) fn new(sender: FanoutSender<D>, options: &Options) -> Self {
         SharedSource {
             receivers: sender.receivers(),
             ring_len: sender.geometry().capacity(),
@@ -242,7 +126,7 @@ impl<S: SharedSender> SharedSource<S> {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
         let has_room = sender.send(message, limit).map_err(to_io_error)?;
-        if !sender.is_whole(self.receivers) {
+        if !D::is_whole(sender, self.receivers) {
             return Err(receiver_ended(sender.killed()));
         }
         match has_room {
@@ -267,7 +151,7 @@ fn one_way<T>() -> io::Result<T> {
     Err(io::Error::new(io::ErrorKind::Unsupported, text))
 }
 
-impl<S: SharedSender> Circuit for SharedSource<S> {
+impl<D: Whole> Circuit for SharedSource<D> {
     #[inline]
     fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
         self.write(message, Duration::ZERO)
@@ -321,23 +205,23 @@ impl<S: SharedSender> Circuit for SharedSource<S> {
     /// The opening is a system call for each receiver.
     fn counts(&self) -> BTreeMap<String, u64> {
         let sender = self.sender.as_ref();
-        let calls = sender.map_or(self.finished_calls, SharedSender::system_calls);
+        let calls = sender.map_or(self.finished_calls, FanoutSender::system_calls);
         BTreeMap::from([("send_calls".into(), u64::from(self.receivers) + calls)])
     }
 }
 
 /// An end that receives what is sent to several.
 #[derive(Debug)]
-pub(super) struct SharedSink<R> {
-    receiver: R,
+pub(super) struct SharedSink<D: Delivery> {
+    receiver: FanoutReceiver<D>,
     /// Longest wait of a blocking call.
     timeout: Duration,
     /// What is left of a message received in parts.
     rest: MessageRest,
 }
 
-impl<R: SharedReceiver> SharedSink<R> {
-    pub(super) fn new(receiver: R, options: &Options) -> SharedSink<R> {
+impl<D: Delivery> SharedSink<D> {
+    pub(super) fn new(receiver: FanoutReceiver<D>, options: &Options) -> Self {
         SharedSink {
             receiver,
             timeout: options.blocking_timeout.unwrap_or(BLOCKING_TIMEOUT),
@@ -358,7 +242,7 @@ impl<R: SharedReceiver> SharedSink<R> {
     }
 }
 
-impl<R: SharedReceiver> Circuit for SharedSink<R> {
+impl<D: Delivery> Circuit for SharedSink<D> {
     fn try_send(&mut self, _message: &[u8]) -> io::Result<()> {
         one_way()
     }

@@ -3,7 +3,7 @@
 //! A TCP handshake finds out whether RDMA or an ISM device connects the hosts; where none does, the
 //! kernel goes on with TCP, and no socket option says so (`smcss -a` does).
 
-use crate::contract::{Circuit, Class, Listener, Rendezvous, Transport, Unavailable};
+use crate::contract::{CircuitResult, Class, Listener, Rendezvous, Transport, Unavailable};
 use crate::options::Options;
 use crate::socket;
 use crate::transport::tcp::{self, TcpCircuitListener};
@@ -55,12 +55,7 @@ impl Transport for Smc {
         )?))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        _index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, _index: usize, options: &Options) -> CircuitResult {
         let address = socket::decode_address(&rendezvous.bytes)?;
         let socket = new_socket(address)?;
         tcp::set_up(&socket, options)?;

@@ -2,7 +2,7 @@
 
 use crate::connection_info::NOT_READABLE;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Listener, NoConnectionInfo, OptionHelp,
+    BLOCKING_TIMEOUT, CircuitResult, Class, ConnectionInfo, Listener, NoConnectionInfo, OptionHelp,
     Reach, Rendezvous, Transport, Unavailable, check_names,
 };
 use crate::options::{self, Options};
@@ -78,12 +78,7 @@ impl Transport for Tcp {
         Ok(Box::new(TcpCircuitListener::bind(options, Protocol::TCP)?))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        _index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, _index: usize, options: &Options) -> CircuitResult {
         Ok(Box::new(connect(rendezvous, options, Protocol::TCP)?))
     }
 }
@@ -183,17 +178,10 @@ impl TcpCircuitListener {
 
 impl Listener for TcpCircuitListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        let address = self.socket.local_addr()?.as_socket();
-        let port = address.ok_or(io::ErrorKind::AddrNotAvailable)?.port();
-        let address = SocketAddr::new(self.options.bind_address(), port);
-        Ok(Rendezvous {
-            reach: Reach::Network,
-            bytes: socket::encode_address(address),
-            descriptors: Vec::new(),
-        })
+        socket::listening_address(&self.socket, &self.options)
     }
 
-    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, deadline: Instant) -> CircuitResult {
         Ok(Box::new(self.accept_circuit(deadline)?))
     }
 }

@@ -132,21 +132,15 @@ impl Circuit for TcpBatchedCircuit {
         self.inner.wait(interest, deadline)
     }
 
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.descriptor()
-    }
-
-    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
-        self.inner.connection_info()
+    engine::forward! { self.inner;
+        fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+        fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo>;
+        fn counts(&self) -> BTreeMap<String, u64>;
     }
 
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = self.inner.effective();
         effective.insert("batch_bytes".into(), BUFFER_LEN.to_string());
         effective
-    }
-
-    fn counts(&self) -> BTreeMap<String, u64> {
-        self.inner.counts()
     }
 }

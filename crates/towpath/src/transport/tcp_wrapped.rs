@@ -1,6 +1,6 @@
 //! Transports on a connection of the kernel's TCP that send in another way.
 
-use crate::contract::{Circuit, Class, Listener, Rendezvous, Transport, Unavailable};
+use crate::contract::{CircuitResult, Class, Listener, Rendezvous, Transport, Unavailable};
 use crate::options::Options;
 use crate::stream::StreamCircuit;
 use crate::transport::tcp::{self, TcpCircuitListener};
@@ -21,7 +21,7 @@ pub struct WrappedTcp {
 }
 
 /// Makes the circuit of a transport from a connected socket.
-pub(super) type Wrap = fn(StreamCircuit) -> io::Result<Box<dyn Circuit>>;
+pub(super) type Wrap = fn(StreamCircuit) -> CircuitResult;
 
 impl Transport for WrappedTcp {
     fn name(&self) -> &'static str {
@@ -50,12 +50,7 @@ impl Transport for WrappedTcp {
         Ok(Box::new(WrappingListener { inner, wrap }))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        _index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, _index: usize, options: &Options) -> CircuitResult {
         (self.wrap)(tcp::connect(rendezvous, options, Protocol::TCP)?)
     }
 }
@@ -71,7 +66,7 @@ impl Listener for WrappingListener {
         self.inner.rendezvous()
     }
 
-    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, deadline: Instant) -> CircuitResult {
         (self.wrap)(self.inner.accept_circuit(deadline)?)
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::connection_info;
 use crate::contract::{
-    Circuit, Class, ConnectionInfo, Interest, NoConnectionInfo, Part, ReceiveCounts,
+    Circuit, CircuitResult, Class, ConnectionInfo, Interest, NoConnectionInfo, Part, ReceiveCounts,
 };
 use crate::datagram::DatagramSocket;
 use crate::options::Options;
@@ -42,7 +42,7 @@ const BATCH_MAX: usize = 1024;
 /// needs no larger buffers.
 const MESSAGE_MIN: usize = 2048;
 
-fn batched_circuit(socket: DatagramSocket, options: &Options) -> io::Result<Box<dyn Circuit>> {
+fn batched_circuit(socket: DatagramSocket, options: &Options) -> CircuitResult {
     let batch = options.batch.unwrap_or(BATCH).clamp(1, BATCH_MAX);
     Ok(Box::new(UdpBatchedCircuit {
         port: socket,
@@ -168,12 +168,10 @@ impl Circuit for UdpBatchedCircuit {
         Ok(())
     }
 
-    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
-        self.port.wait(interest, deadline)
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.port.inner.as_fd())
+    engine::forward! { self.port;
+        fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()>;
+        fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+        fn counts(&self) -> BTreeMap<String, u64>;
     }
 
     fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
@@ -184,9 +182,5 @@ impl Circuit for UdpBatchedCircuit {
         let mut effective = self.port.effective();
         effective.insert("batch".into(), self.sender.capacity().to_string());
         effective
-    }
-
-    fn counts(&self) -> BTreeMap<String, u64> {
-        self.port.counts()
     }
 }

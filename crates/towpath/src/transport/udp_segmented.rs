@@ -6,8 +6,8 @@
 
 use crate::connection_info;
 use crate::contract::{
-    Circuit, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo, Note, OptionHelp, Part,
-    ReceiveCounts, Rendezvous, Transport, Unavailable, check_names,
+    Circuit, CircuitResult, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo, Note,
+    OptionHelp, Part, ReceiveCounts, Rendezvous, Transport, Unavailable, check_names,
 };
 use crate::datagram::{
     AddressFamily, DatagramListener, DatagramSocket, SocketKind, configure_nothing,
@@ -105,12 +105,7 @@ impl Transport for UdpSegmented {
         DatagramListener::bind(kind(options)?, options, segmented_circuit)
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         segmented_circuit(
             DatagramSocket::connect(&kind(options)?, rendezvous, index, options)?,
             options,
@@ -118,7 +113,7 @@ impl Transport for UdpSegmented {
     }
 }
 
-fn segmented_circuit(socket: DatagramSocket, options: &Options) -> io::Result<Box<dyn Circuit>> {
+fn segmented_circuit(socket: DatagramSocket, options: &Options) -> CircuitResult {
     let wanted = UdpOffloads::parse(&options.transport_specific).map_err(options::invalid)?;
     let segments_max = match wanted.gso {
         true => options.batch.unwrap_or(SEGMENTS_MAX).clamp(1, SEGMENTS_MAX),
@@ -353,8 +348,9 @@ impl Circuit for SegmentedCircuit {
         self.port.wait(interest, deadline)
     }
 
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.port.inner.as_fd())
+    engine::forward! { self.port;
+        fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+        fn counts(&self) -> BTreeMap<String, u64>;
     }
 
     fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
@@ -373,9 +369,5 @@ impl Circuit for SegmentedCircuit {
         let coalescing = if self.wanted.gro { "on" } else { "off" };
         effective.insert("coalescing".into(), coalescing.into());
         effective
-    }
-
-    fn counts(&self) -> BTreeMap<String, u64> {
-        self.port.counts()
     }
 }

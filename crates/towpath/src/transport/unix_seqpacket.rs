@@ -5,7 +5,7 @@
 
 use crate::connection_info;
 use crate::contract::{
-    Circuit, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo, Part, Rendezvous,
+    Circuit, CircuitResult, Class, ConnectionInfo, Listener, NoConnectionInfo, Part, Rendezvous,
     Transport, Unavailable,
 };
 use crate::options::Options;
@@ -16,8 +16,7 @@ use crate::unix_socket::{self, UnixSocketListener};
 use socket2::{Socket, Type};
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Instant;
+use std::os::fd::AsFd;
 
 /// The transport.
 #[derive(Debug)]
@@ -51,18 +50,13 @@ impl Transport for UnixSeqpacket {
         UnixSocketListener::bind(Type::SEQPACKET, options, seqpacket_circuit)
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        _index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, _index: usize, options: &Options) -> CircuitResult {
         let socket = unix_socket::connect(Type::SEQPACKET, rendezvous, options)?;
         seqpacket_circuit(socket, options)
     }
 }
 
-fn seqpacket_circuit(socket: Socket, _options: &Options) -> io::Result<Box<dyn Circuit>> {
+fn seqpacket_circuit(socket: Socket, _options: &Options) -> CircuitResult {
     Ok(Box::new(SeqpacketCircuit {
         socket,
         send_calls: 0,
@@ -87,25 +81,7 @@ impl SeqpacketCircuit {
             return Err(empty_message_error());
         }
         self.send_calls += 1;
-        match socket::send(self.socket.as_fd(), message, block) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(self.send_error(error, message.len())),
-        }
-    }
-
-    #[cold]
-    fn send_error(&self, error: io::Error, len: usize) -> io::Error {
-        if error.raw_os_error() != Some(libc::EMSGSIZE) {
-            return error;
-        }
-        let limit = self.socket.send_buffer_size().unwrap_or(0);
-        io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!(
-                "a message of {len} bytes does not fit into the socket's send buffer of {limit}; \
-                 raise it with --buffers, or send smaller messages"
-            ),
-        )
+        socket::send_message(&self.socket, message, block)
     }
 
     #[inline]
@@ -128,25 +104,7 @@ fn empty_message_error() -> io::Error {
 }
 
 impl Circuit for SeqpacketCircuit {
-    #[inline]
-    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.write(message, false)
-    }
-
-    #[inline]
-    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.read(buffer, false)
-    }
-
-    #[inline]
-    fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.write(message, true)
-    }
-
-    #[inline]
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.read(buffer, true)
-    }
+    parts::blocks_by_flag! { write, read }
 
     parts::carries_no_notes! {}
 
@@ -168,28 +126,17 @@ impl Circuit for SeqpacketCircuit {
         self.socket.shutdown(std::net::Shutdown::Write)
     }
 
-    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
-        socket::wait(self.socket.as_fd(), interest, deadline)
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.as_fd())
-    }
+    parts::ready_as_socket! {}
 
     fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
         Err(connection_info::NO_PATH)
     }
 
     fn effective(&self) -> BTreeMap<String, String> {
-        let mut effective = BTreeMap::new();
-        socket::read_buffer_sizes(self.socket.as_fd(), &mut effective);
-        effective
+        socket::buffer_sizes(self.socket.as_fd())
     }
 
     fn counts(&self) -> BTreeMap<String, u64> {
-        BTreeMap::from([
-            ("send_calls".into(), self.send_calls),
-            ("receive_calls".into(), self.receive_calls),
-        ])
+        parts::call_counts((self.send_calls, self.receive_calls))
     }
 }

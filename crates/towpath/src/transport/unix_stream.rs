@@ -1,9 +1,10 @@
 //! unix-stream: byte streams between Unix sockets, one send per message.
 
 use crate::connection_info;
-use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
+use crate::contract::{CircuitResult, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
 use crate::options::Options;
 use crate::stream::{SocketReadback, StreamCircuit};
+use crate::transport::tcp;
 use crate::unix_socket::{self, UnixSocketListener};
 use socket2::{Socket, Type};
 use std::io;
@@ -14,20 +15,11 @@ pub struct UnixStream;
 
 /// The class of connections between Unix sockets.
 pub(crate) const CLASS: Class = Class {
-    reliable: true,
-    ordered: true,
-    encrypted: false,
-    stream: true,
-    kernel: true,
-    connectionless: false,
-    connects: true,
-    flow_control: true,
-    half_close: true,
-    calls: false,
     reach: Reach::Host,
     checksum: "none: memory",
     congestion: "",
     offload: "none",
+    ..tcp::CLASS
 };
 
 impl Transport for UnixStream {
@@ -51,18 +43,13 @@ impl Transport for UnixStream {
         UnixSocketListener::bind(Type::STREAM, options, stream_circuit)
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        _index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, _index: usize, options: &Options) -> CircuitResult {
         let socket = unix_socket::connect(Type::STREAM, rendezvous, options)?;
         stream_circuit(socket, options)
     }
 }
 
-fn stream_circuit(socket: Socket, options: &Options) -> io::Result<Box<dyn Circuit>> {
+fn stream_circuit(socket: Socket, options: &Options) -> CircuitResult {
     let nothing_more = SocketReadback {
         effective: |_, _| {},
         counts: |_, _| {},

@@ -3,8 +3,8 @@
 use super::xti_words;
 use crate::connection_info;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, Listener, NoConnectionInfo, Note, Part,
-    Reach, Rendezvous,
+    BLOCKING_TIMEOUT, Circuit, CircuitResult, ConnectionInfo, Interest, Listener, NoConnectionInfo,
+    Part, Reach, Rendezvous,
 };
 use crate::{parts, socket};
 use socket2::Socket;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use xti::{Look, TliError, XtiEndpoint, XtiReceived};
 
 /// Endpoints that wait for their peers, one a circuit.
@@ -49,7 +49,7 @@ impl Listener for DatagramEnds {
         })
     }
 
-    fn accept(&mut self, _deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, _deadline: Instant) -> CircuitResult {
         let end = Arc::clone(&self.ends[self.accepted % self.ends.len()]);
         self.accepted += 1;
         Ok(Box::new(DatagramCircuit::new(end, Vec::new())))
@@ -79,13 +79,13 @@ impl DatagramCircuit {
     }
 
     #[inline]
-    fn transmit(&self, message: &[u8], limit: Option<Duration>) -> io::Result<()> {
+    fn transmit(&self, message: &[u8], waits: bool) -> io::Result<()> {
         if self.peer.is_empty() {
             return Err(io::ErrorKind::NotConnected.into());
         }
-        let sent = match limit {
-            Some(limit) => self.end.send_datagram(&self.peer, message, limit),
-            None => self.end.try_send_datagram(&self.peer, message),
+        let sent = match waits {
+            true => (self.end).send_datagram(&self.peer, message, BLOCKING_TIMEOUT),
+            false => self.end.try_send_datagram(&self.peer, message),
         };
         sent.map_err(|error| self.send_error(error, message.len()))
     }
@@ -136,33 +136,12 @@ impl DatagramCircuit {
 }
 
 impl Circuit for DatagramCircuit {
-    #[inline]
-    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.transmit(message, None)
-    }
-
-    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.receive(buffer, false)
-    }
-
-    #[inline]
-    fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.transmit(message, Some(BLOCKING_TIMEOUT))
-    }
-
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.receive(buffer, true)
-    }
+    parts::blocks_by_flag! { transmit, receive }
 
     parts::carries_no_notes! {}
 
     fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
-        let received = self.receive_once(buffer, true)?;
-        Ok(Some(Part {
-            len: received.len,
-            end: !received.more,
-            note: Note::default(),
-        }))
+        self.receive_once(buffer, true).map(xti_words::part)
     }
 
     parts::lends_nothing! {}
@@ -198,7 +177,7 @@ impl Circuit for DatagramCircuit {
         let mut effective = BTreeMap::new();
         match (self.end.ring_octets(), self.end.socket()) {
             (Some(octets), _) => xti_words::ring_sizes(octets, &mut effective),
-            (None, Some(socket)) => socket::read_buffer_sizes(socket.as_fd(), &mut effective),
+            (None, Some(socket)) => effective.extend(socket::buffer_sizes(socket.as_fd())),
             (None, None) => {}
         }
         xti_words::effective(&self.end, &mut effective);

@@ -5,7 +5,7 @@ use super::xti_connections::{ConnectionCircuit, accept_one};
 use super::xti_words::{self, StreamWords};
 use super::{sctp, xtp};
 use crate::contract::{
-    Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
+    CircuitResult, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::options::{self, Options};
 use crate::xti_carrier::{self, EngineCarrier};
@@ -139,7 +139,7 @@ impl XtiEngine {
         Ok(XtiEndpoint::open_over(carrier, words.stream.stream)?)
     }
 
-    fn circuit(&self, end: XtiEndpoint, options: &Options) -> io::Result<Box<dyn Circuit>> {
+    fn circuit(&self, end: XtiEndpoint, options: &Options) -> CircuitResult {
         let words = self.words(&options.transport_specific);
         let words = words.map_err(options::invalid)?;
         let service = ServiceType::ConnectionsWithRelease;
@@ -154,7 +154,7 @@ impl XtiEngine {
         let lent = words.stream.stream.lent;
         effective.insert("lent".into(), xti_words::on_off(lent));
         if let Some(socket) = end.socket() {
-            socket::read_buffer_sizes(socket.as_fd(), &mut effective);
+            effective.extend(socket::buffer_sizes(socket.as_fd()));
         }
         let circuit = ConnectionCircuit::new(end, service, options, words.stream.flags);
         Ok(Box::new(circuit.with_effective(effective)))
@@ -232,12 +232,7 @@ impl Transport for XtiEngine {
         }))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
         let address = socket::decode_address(line)?;
         let end = self.open(options)?;
@@ -262,14 +257,13 @@ impl Listener for EngineListener {
             .iter()
             .map(|(_, address)| address.to_string())
             .collect();
-        Ok(Rendezvous {
-            reach: Reach::Network,
-            bytes: lines.join("\n").into_bytes(),
-            descriptors: Vec::new(),
-        })
+        Ok(Rendezvous::new(
+            Reach::Network,
+            lines.join("\n").into_bytes(),
+        ))
     }
 
-    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, deadline: Instant) -> CircuitResult {
         let (listener, _) = &self.ends[self.accepted % self.ends.len()];
         let end = accept_one(listener, deadline, || self.transport.open(&self.options))?;
         self.accepted += 1;

@@ -3,7 +3,8 @@
 use super::{tcp, xti_words};
 use crate::connection_info;
 use crate::contract::{
-    Circuit, ConnectionInfo, Interest, Listener, NoConnectionInfo, Part, Reach, Rendezvous,
+    Circuit, CircuitResult, ConnectionInfo, Interest, Listener, NoConnectionInfo, Part, Reach,
+    Rendezvous,
 };
 use crate::options::Options;
 use crate::{parts, socket, source_filter};
@@ -47,7 +48,7 @@ pub(super) fn connect(
     to: SocketAddr,
     deadline: Instant,
     options: &Options,
-) -> io::Result<Box<dyn Circuit>> {
+) -> CircuitResult {
     let mut end = SocketEndpoint::open(setup);
     end.bind(&[], 0)?;
     if let Err(error) = end.connect(&inet::encode(to), deadline) {
@@ -59,21 +60,15 @@ pub(super) fn connect(
 
 impl Listener for SocketListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        Ok(Rendezvous {
-            reach: Reach::Network,
-            bytes: socket::encode_address(self.address),
-            descriptors: Vec::new(),
-        })
+        Ok(Rendezvous::new(
+            Reach::Network,
+            socket::encode_address(self.address),
+        ))
     }
 
-    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, deadline: Instant) -> CircuitResult {
         loop {
-            let call = match self.end.listen(deadline) {
-                Err(error) if error.tli == TliError::NoData => {
-                    return Err(io::Error::new(io::ErrorKind::TimedOut, "no peer connected"));
-                }
-                other => other?,
-            };
+            let call = xti_words::arrived(self.end.listen(deadline))?;
             let mut end = SocketEndpoint::open(Setup::clone(&self.setup));
             self.end.accept(&mut end, call.sequence)?;
             let socket = end.socket().ok_or(io::ErrorKind::NotConnected)?;
@@ -228,7 +223,7 @@ impl Circuit for SocketCircuit {
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = BTreeMap::new();
         if let Some(socket) = self.end.socket() {
-            socket::read_buffer_sizes(socket.as_fd(), &mut effective);
+            effective.extend(socket::buffer_sizes(socket.as_fd()));
             tcp::effective(socket, &mut effective);
         }
         effective.insert("read_len".into(), self.read_len.to_string());
@@ -237,11 +232,7 @@ impl Circuit for SocketCircuit {
     }
 
     fn counts(&self) -> BTreeMap<String, u64> {
-        let (sends, receives) = self.end.system_calls();
-        let mut counts = BTreeMap::from([
-            ("send_calls".to_owned(), sends),
-            ("receive_calls".to_owned(), receives),
-        ]);
+        let mut counts = parts::call_counts(self.end.system_calls());
         if let Some(socket) = self.end.socket() {
             tcp::counts(socket, &mut counts);
         }

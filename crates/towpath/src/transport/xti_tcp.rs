@@ -6,8 +6,8 @@ use super::xti_sockets;
 use super::xti_words::{self, StreamWords};
 use crate::connection_info;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo,
-    OptionHelp, Part, Reach, Rendezvous, Transport, Unavailable,
+    BLOCKING_TIMEOUT, Circuit, CircuitResult, Class, ConnectionInfo, Interest, Listener,
+    NoConnectionInfo, OptionHelp, Part, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::options::Options;
 use crate::transport::tcp;
@@ -96,12 +96,7 @@ impl Transport for XtiTcp {
         }))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        _index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, _index: usize, options: &Options) -> CircuitResult {
         let words = words(options)?;
         let address = socket::decode_address(&rendezvous.bytes)?;
         let deadline = Instant::now() + CONNECT_MAX;
@@ -154,21 +149,15 @@ struct XtiListener {
 
 impl Listener for XtiListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        Ok(Rendezvous {
-            reach: Reach::Network,
-            bytes: socket::encode_address(self.address),
-            descriptors: Vec::new(),
-        })
+        Ok(Rendezvous::new(
+            Reach::Network,
+            socket::encode_address(self.address),
+        ))
     }
 
-    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, deadline: Instant) -> CircuitResult {
         loop {
-            let call = match self.end.listen(deadline) {
-                Err(error) if error.tli == TliError::NoData => {
-                    return Err(io::Error::new(io::ErrorKind::TimedOut, "no peer connected"));
-                }
-                other => other?,
-            };
+            let call = xti_words::arrived(self.end.listen(deadline))?;
             let end = open(&self.options, self.words)?;
             self.end.accept(&end, call.sequence)?;
             if self.words.has_sockmod {
@@ -388,7 +377,7 @@ impl Circuit for XtiCircuit {
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = BTreeMap::new();
         if let Some(socket) = self.end.socket() {
-            socket::read_buffer_sizes(socket.as_fd(), &mut effective);
+            effective.extend(socket::buffer_sizes(socket.as_fd()));
             tcp::effective(&socket, &mut effective);
         }
         effective.insert("read_len".into(), self.read_len.to_string());

@@ -7,7 +7,7 @@ use super::xti_datagrams::{DatagramCircuit, DatagramEnds};
 use super::xti_udp_sockets;
 use super::xti_words::{self, StreamWords};
 use crate::contract::{
-    Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
+    CircuitResult, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::options::Options;
 use crate::transport::datagrams::UDP_CLASS;
@@ -68,12 +68,7 @@ impl Transport for XtiUdp {
         Ok(Box::new(listener))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
         let peer = socket::decode_address(line)?;
         if parsed(options)?.is_plain {

@@ -3,7 +3,8 @@
 use super::xti_words;
 use crate::connection_info;
 use crate::contract::{
-    Circuit, ConnectionInfo, Interest, Listener, NoConnectionInfo, Note, Part, Reach, Rendezvous,
+    Circuit, CircuitResult, ConnectionInfo, Interest, Listener, NoConnectionInfo, Part, Reach,
+    Rendezvous,
 };
 use crate::options::Options;
 use crate::{parts, socket};
@@ -40,11 +41,7 @@ pub(super) fn listen(setup: Setup, options: &Options) -> io::Result<Box<dyn List
 }
 
 /// A circuit to an address.
-pub(super) fn connect(
-    setup: Setup,
-    peer: SocketAddr,
-    options: &Options,
-) -> io::Result<Box<dyn Circuit>> {
+pub(super) fn connect(setup: Setup, peer: SocketAddr, options: &Options) -> CircuitResult {
     let (end, _) = bind(&setup, socket::wildcard_address(&peer), options)?;
     Ok(Box::new(SocketCircuit::new(end, inet::encode(peer))))
 }
@@ -65,14 +62,10 @@ fn bind(
 
 impl Listener for SocketEnds {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        Ok(Rendezvous {
-            reach: Reach::Network,
-            bytes: self.lines.join(&b'\n'),
-            descriptors: Vec::new(),
-        })
+        Ok(Rendezvous::new(Reach::Network, self.lines.join(&b'\n')))
     }
 
-    fn accept(&mut self, _deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, _deadline: Instant) -> CircuitResult {
         let end = self.ends.pop().ok_or(io::ErrorKind::NotConnected)?;
         Ok(Box::new(SocketCircuit::new(end, Vec::new())))
     }
@@ -151,42 +144,15 @@ impl SocketCircuit {
 }
 
 impl Circuit for SocketCircuit {
-    #[inline]
-    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.transmit(message, false)
-    }
-
-    #[inline]
-    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.receive(buffer, false)
-    }
-
-    #[inline]
-    fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.transmit(message, true)
-    }
-
-    #[inline]
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.receive(buffer, true)
-    }
+    parts::blocks_by_flag! { transmit, receive }
 
     parts::carries_no_notes! {}
 
     fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
-        let received = self.receive_once(buffer, true)?;
-        Ok(Some(Part {
-            len: received.len,
-            end: !received.more,
-            note: Note::default(),
-        }))
+        self.receive_once(buffer, true).map(xti_words::part)
     }
 
     parts::lends_nothing! {}
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 
     fn finish(&mut self) -> io::Result<()> {
         Ok(())
@@ -207,18 +173,14 @@ impl Circuit for SocketCircuit {
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = BTreeMap::new();
         if let Some(socket) = self.end.socket() {
-            socket::read_buffer_sizes(socket.as_fd(), &mut effective);
+            effective.extend(socket::buffer_sizes(socket.as_fd()));
         }
         effective.insert("streams".into(), xti_words::on_off(false));
         effective
     }
 
     fn counts(&self) -> BTreeMap<String, u64> {
-        let (sends, receives) = self.end.system_calls();
-        let mut counts = BTreeMap::from([
-            ("send_calls".to_owned(), sends),
-            ("receive_calls".to_owned(), receives),
-        ]);
+        let mut counts = parts::call_counts(self.end.system_calls());
         let drops = |socket: &socket2::Socket| wire_udp::sys::receive_drops(socket.as_fd()).ok();
         if let Some(drops) = self.end.socket().and_then(drops) {
             counts.insert("receive_drops".into(), drops);

@@ -1,9 +1,12 @@
 //! The options that transports under XTI have in common, and what their endpoints say of themselves.
 
-use crate::contract::OptionHelp;
+use crate::contract::{OptionHelp, Part};
+use crate::parts;
 use std::collections::BTreeMap;
 use std::io;
-use xti::{Affinity, Disconnection, Flags, Hysteresis, StreamOptions, TliError, XtiEndpoint};
+use xti::{
+    Affinity, Disconnection, Flags, Hysteresis, StreamOptions, TliError, XtiEndpoint, XtiReceived,
+};
 
 const fn option(name: &'static str, values: &'static str, meaning: &'static str) -> OptionHelp {
     OptionHelp {
@@ -222,18 +225,32 @@ pub(super) fn ring_sizes(octets: u64, into: &mut BTreeMap<String, String>) {
 
 /// What an endpoint counted.
 pub(super) fn counts(end: &XtiEndpoint) -> BTreeMap<String, u64> {
-    let mut counts: BTreeMap<String, u64> = [
-        ("send_calls".to_owned(), end.kernel_sends()),
-        ("receive_calls".to_owned(), end.kernel_receives()),
-        ("waits".to_owned(), end.waits()),
-    ]
-    .into();
+    let mut counts = parts::call_counts((end.kernel_sends(), end.kernel_receives()));
+    counts.insert("waits".into(), end.waits());
     if end.options().affinity != Affinity::Any {
         let (same, other) = end.helped();
         counts.insert("helped_same".into(), same);
         counts.insert("helped_other".into(), other);
     }
     counts
+}
+
+/// What a receive of a datagram brought.
+pub(super) fn part(received: XtiReceived) -> Option<Part> {
+    Some(Part {
+        end: !received.more,
+        ..Part::of_stream(received.len)
+    })
+}
+
+/// The connection that arrived at a listening endpoint.
+pub(super) fn arrived<C>(call: Result<C, xti::Error>) -> io::Result<C> {
+    match call {
+        Err(error) if error.tli == TliError::NoData => {
+            Err(io::Error::new(io::ErrorKind::TimedOut, "no peer connected"))
+        }
+        call => Ok(call?),
+    }
 }
 
 /// A switch as its word.

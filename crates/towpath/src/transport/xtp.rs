@@ -8,7 +8,7 @@
 
 use crate::connection_info;
 use crate::contract::{
-    Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
+    CircuitResult, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::engine_circuit;
 use crate::engine_setup::{self, EngineSetup, Introspection};
@@ -99,7 +99,7 @@ impl Xtp {
         to: (&Rendezvous, usize),
         options: &Options,
         setup: impl Fn(u16) -> EngineSetup<Engine>,
-    ) -> io::Result<Box<dyn Circuit>> {
+    ) -> CircuitResult {
         match self.0 {
             _ if has_sorts(options) => {
                 let sorts = parse_sorts(&options.transport_specific).map_err(invalid)?;
@@ -156,20 +156,9 @@ impl Transport for Xtp {
 
     fn class(&self) -> Class {
         Class {
-            reliable: true,
-            ordered: true,
-            encrypted: false,
             stream: self.framing() == Framing::Stream,
-            kernel: false,
-            connectionless: false,
-            connects: true,
-            flow_control: true,
-            half_close: true,
-            calls: false,
-            reach: Reach::Network,
             checksum: "Internet, 16 bit, by UDP; XTP's own over headers, and over data if asked",
-            congestion: "",
-            offload: "UDP segmentation and coalescing by the kernel",
+            ..engine_setup::CLASS
         }
     }
 
@@ -212,12 +201,7 @@ impl Transport for Xtp {
         }
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let settings = settings(options)?;
         // Circuits that share an endpoint share its entry.
         let entry = if has_sorts(options) { 0 } else { index };

@@ -9,7 +9,7 @@ use super::xtp_multicast_receiver::{GroupReceiverCircuit, OtherReceivers};
 use super::xtp_multicast_sender::GroupSenderCircuit;
 use crate::cells;
 use crate::contract::{
-    Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
+    CircuitResult, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::engine_setup;
 use crate::options::{Family, Options, invalid};
@@ -227,20 +227,11 @@ impl Transport for XtpMulticast {
 
     fn class(&self) -> Class {
         Class {
-            reliable: true,
-            ordered: true,
-            encrypted: false,
             stream: true,
-            kernel: false,
-            connectionless: false,
             connects: false,
-            flow_control: true,
             half_close: false,
-            calls: false,
-            reach: Reach::Network,
             checksum: "Internet, 16 bit, by UDP; XTP's own over headers",
-            congestion: "",
-            offload: "UDP segmentation and coalescing by the kernel",
+            ..engine_setup::CLASS
         }
     }
 
@@ -288,12 +279,7 @@ impl Transport for XtpMulticast {
         }))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let mut settings = settings(options)?;
         let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
         let unclear = || io::Error::new(io::ErrorKind::InvalidData, "the rendezvous is no group");
@@ -349,14 +335,13 @@ struct GroupListener {
 
 impl Listener for GroupListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        Ok(Rendezvous {
-            reach: Reach::Network,
-            bytes: self.lines.join("\n").into_bytes(),
-            descriptors: Vec::new(),
-        })
+        Ok(Rendezvous::new(
+            Reach::Network,
+            self.lines.join("\n").into_bytes(),
+        ))
     }
 
-    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, deadline: Instant) -> CircuitResult {
         let none = || io::Error::new(io::ErrorKind::TimedOut, "every group has its sender");
         let mut receivers = self.groups.pop().ok_or_else(none)?;
         let limit = deadline.saturating_duration_since(Instant::now());

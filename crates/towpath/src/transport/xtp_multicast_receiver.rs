@@ -222,7 +222,7 @@ impl Circuit for GroupReceiverCircuit {
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = self.effective.clone();
         if let Some(descriptor) = self.stream.descriptor() {
-            socket::read_buffer_sizes(descriptor, &mut effective);
+            effective.extend(socket::buffer_sizes(descriptor));
         }
         let others = self.others.bytes.iter();
         let others = others.map(|bytes| bytes.load(Ordering::Relaxed));

@@ -110,7 +110,7 @@ impl Circuit for GroupSenderCircuit {
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = self.effective.clone();
         if let Some(descriptor) = self.sender.descriptor() {
-            socket::read_buffer_sizes(descriptor, &mut effective);
+            effective.extend(socket::buffer_sizes(descriptor));
         }
         effective
     }

@@ -6,10 +6,10 @@
 
 use crate::connection_info;
 use crate::contract::{
-    Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
+    CircuitResult, Class, Listener, OptionHelp, Rendezvous, Transport, Unavailable,
 };
 use crate::engine_circuit;
-use crate::engine_setup::{EngineSetup, Introspection};
+use crate::engine_setup::{self, EngineSetup, Introspection};
 use crate::medium::{ETHER_PACKET_MAX, EtherMedium, IpMedium, LLC};
 use crate::options::{Family, Options};
 use crate::xtp::EndpointConfig;
@@ -108,20 +108,10 @@ impl Transport for RawIp {
 
     fn class(&self) -> Class {
         Class {
-            reliable: true,
-            ordered: true,
-            encrypted: false,
             stream: true,
-            kernel: false,
-            connectionless: false,
-            connects: true,
-            flow_control: true,
-            half_close: true,
-            calls: false,
-            reach: Reach::Network,
             checksum: "Internet, 16 bit, by XTP",
-            congestion: "",
             offload: "none",
+            ..engine_setup::CLASS
         }
     }
 
@@ -142,12 +132,7 @@ impl Transport for RawIp {
         engine_circuit::listen(&IP, options, |port| setup(&settings, port))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let settings = to_io_result(ip_config(options.family, &options.transport_specific))?;
         engine_circuit::connect_again(&IP, (rendezvous, index), options, |port| {
             setup(&settings, port)
@@ -205,12 +190,7 @@ impl Transport for Ethernet {
         engine_circuit::listen(&ETHERNET, options, |port| setup(&settings, port))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let settings = to_io_result(ether_config(&options.transport_specific))?;
         engine_circuit::connect_again(&ETHERNET, (rendezvous, index), options, |port| {
             setup(&settings, port)

@@ -22,7 +22,7 @@ use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
-use streams::{Context, Error, Marks, Message, MessageKind, Module, ModuleInfo, QueueInfo, Side};
+use streams::{Context, Marks, Message, MessageKind, Module, ModuleInfo, Side};
 
 /// A connection that one stream accepted for another.
 type Passed<L> = Arc<Mutex<Option<L>>>;
@@ -241,20 +241,7 @@ impl<P: Protocol> Waits for ConnectionProvider<P> {
 
 impl<P: Protocol> Module for ConnectionProvider<P> {
     fn info(&self) -> ModuleInfo {
-        let queue = QueueInfo {
-            marks: self.marks,
-            packet: (0, TIDU),
-            service: true,
-        };
-        ModuleInfo {
-            name: self.protocol.name(),
-            read: queue,
-            write: queue,
-        }
-    }
-
-    fn open(&mut self, _: &mut Context<'_>) -> Result<(), Error> {
-        Ok(())
+        ModuleInfo::with_services(self.protocol.name(), self.marks, TIDU)
     }
 
     /// What is queued leaves if there is room. With orderly release the peer gets one: what was sent

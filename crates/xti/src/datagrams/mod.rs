@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use streams::{
     Block, Context, Error, Extra, HeadOptions, Marks, Message, MessageKind, Module, ModuleInfo,
-    QueueInfo, Side,
+    Side,
 };
 
 /// Octets of an address of the Internet ([`crate::inet::encode`]).
@@ -175,19 +175,6 @@ impl DatagramProvider {
         self.shared.receives.store(receives, Ordering::Relaxed);
     }
 
-    /// Receives what is there while the head has room.
-    fn receive_queued(&mut self, context: &mut Context<'_>) {
-        if self.address.is_empty() || self.shared.received_outside.load(Ordering::Relaxed) {
-            return;
-        }
-        let mut rounds = 0..ROUNDS_MAX;
-        while context.can_put_next(Side::Read, 0)
-            && rounds.next().is_some()
-            && self.receive_once(context)
-        {}
-        self.count_calls();
-    }
-
     fn receive_once(&mut self, context: &mut Context<'_>) -> bool {
         let spare = self.spare.take();
         let mut block = spare.unwrap_or_else(|| context.pool().allocate(0, TIDU));
@@ -278,6 +265,19 @@ impl DatagramService for DatagramProvider {
         self.carrier.answer_options(octets, flags)
     }
 
+    /// Receives what is there while the head has room.
+    fn receive_queued(&mut self, context: &mut Context<'_>) {
+        if self.address.is_empty() || self.shared.received_outside.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut rounds = 0..ROUNDS_MAX;
+        while context.can_put_next(Side::Read, 0)
+            && rounds.next().is_some()
+            && self.receive_once(context)
+        {}
+        self.count_calls();
+    }
+
     /// Service procedure of the write queue: as many datagrams a system call as the carrier takes.
     fn send_queued(&mut self, context: &mut Context<'_>) {
         if self.address.is_empty() {
@@ -312,16 +312,7 @@ impl DatagramService for DatagramProvider {
 
 impl Module for DatagramProvider {
     fn info(&self) -> ModuleInfo {
-        let queue = QueueInfo {
-            marks: self.marks,
-            packet: (0, self.carrier.datagram_max()),
-            service: true,
-        };
-        ModuleInfo {
-            name: self.carrier.name(),
-            read: queue,
-            write: queue,
-        }
+        ModuleInfo::with_services(self.carrier.name(), self.marks, self.carrier.datagram_max())
     }
 
     /// The head leaves room in front of what users send (SO_WROFF).
@@ -346,16 +337,10 @@ impl Module for DatagramProvider {
     }
 
     fn service(&mut self, context: &mut Context<'_>, side: Side) {
-        match side {
-            Side::Write => self.send_queued(context),
-            Side::Read => self.receive_queued(context),
-        }
+        requests::service(self, context, side);
     }
 
     fn ready(&mut self, context: &mut Context<'_>) {
-        self.receive_queued(context);
-        if !context.is_empty(Side::Write) {
-            context.enable(Side::Write);
-        }
+        requests::ready(self, context);
     }
 }

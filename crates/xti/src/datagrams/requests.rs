@@ -27,6 +27,8 @@ pub(crate) trait DatagramService {
     fn answer_options(&mut self, octets: &[u8], flags: u32) -> Primitive;
 
     fn send_queued(&mut self, context: &mut Context<'_>);
+
+    fn receive_queued(&mut self, context: &mut Context<'_>);
 }
 
 /// A message from above or below.
@@ -45,6 +47,22 @@ pub(crate) fn put(
             fail(provider, context);
         }
         _ => provider::put_other(context, side, message),
+    }
+}
+
+/// The service procedure of a queue.
+pub(crate) fn service(provider: &mut impl DatagramService, context: &mut Context<'_>, side: Side) {
+    match side {
+        Side::Write => provider.send_queued(context),
+        Side::Read => provider.receive_queued(context),
+    }
+}
+
+/// The other end is ready.
+pub(crate) fn ready(provider: &mut impl DatagramService, context: &mut Context<'_>) {
+    provider.receive_queued(context);
+    if !context.is_empty(Side::Write) {
+        context.enable(Side::Write);
     }
 }
 

@@ -34,9 +34,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
-use streams::{
-    Block, Context, Error, Marks, Message, MessageKind, Module, ModuleInfo, QueueInfo, Side,
-};
+use streams::{Block, Context, Marks, Message, MessageKind, Module, ModuleInfo, Side};
 use transfer::Outgoing;
 pub(crate) use transfer::{arrival, receive};
 pub(crate) use unix_datagram::UnixDatagrams;
@@ -265,20 +263,7 @@ impl Drop for SocketProvider {
 
 impl Module for SocketProvider {
     fn info(&self) -> ModuleInfo {
-        let queue = QueueInfo {
-            marks: self.marks,
-            packet: (0, TIDU),
-            service: true,
-        };
-        ModuleInfo {
-            name: "inet",
-            read: queue,
-            write: queue,
-        }
-    }
-
-    fn open(&mut self, _: &mut Context<'_>) -> Result<(), Error> {
-        Ok(())
+        ModuleInfo::with_services("inet", self.marks, TIDU)
     }
 
     fn close(&mut self, context: &mut Context<'_>) {

@@ -18,7 +18,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use streams::{Block, Context, Error, Marks, Message, Module, ModuleInfo, Pool, QueueInfo, Side};
+use streams::{Block, Context, Marks, Message, Module, ModuleInfo, Pool, Side};
 
 /// Name of the provider, which is also that of its addresses.
 const NAME: &str = "ticlts";
@@ -130,17 +130,6 @@ impl LoopDatagrams {
         let mut sender = opened.map_err(to_io_error)?;
         sender.send(&self.address).map_err(to_io_error)?;
         Ok(sender)
-    }
-
-    /// Service procedure of the read queue: up with what is there while the head has room.
-    fn receive_queued(&mut self, context: &mut Context<'_>) {
-        self.accept_sources();
-        while context.can_put_next(Side::Read, 0) {
-            let Some(message) = self.next_datagram(context.pool()) else {
-                return;
-            };
-            context.put_next(Side::Read, message);
-        }
     }
 
     /// Takes the rings of ends that begin to send here.
@@ -306,6 +295,17 @@ impl DatagramService for LoopDatagrams {
         answer_without_options(octets, flags)
     }
 
+    /// Service procedure of the read queue: up with what is there while the head has room.
+    fn receive_queued(&mut self, context: &mut Context<'_>) {
+        self.accept_sources();
+        while context.can_put_next(Side::Read, 0) {
+            let Some(message) = self.next_datagram(context.pool()) else {
+                return;
+            };
+            context.put_next(Side::Read, message);
+        }
+    }
+
     /// Service procedure of the write queue.
     fn send_queued(&mut self, context: &mut Context<'_>) {
         while let Some(message) = context.get(Side::Write) {
@@ -326,20 +326,7 @@ impl DatagramService for LoopDatagrams {
 
 impl Module for LoopDatagrams {
     fn info(&self) -> ModuleInfo {
-        let queue = QueueInfo {
-            marks: self.marks,
-            packet: (0, TIDU),
-            service: true,
-        };
-        ModuleInfo {
-            name: NAME,
-            read: queue,
-            write: queue,
-        }
-    }
-
-    fn open(&mut self, _: &mut Context<'_>) -> Result<(), Error> {
-        Ok(())
+        ModuleInfo::with_services(NAME, self.marks, TIDU)
     }
 
     fn close(&mut self, context: &mut Context<'_>) {
@@ -351,16 +338,10 @@ impl Module for LoopDatagrams {
     }
 
     fn service(&mut self, context: &mut Context<'_>, side: Side) {
-        match side {
-            Side::Write => self.send_queued(context),
-            Side::Read => self.receive_queued(context),
-        }
+        requests::service(self, context, side);
     }
 
     fn ready(&mut self, context: &mut Context<'_>) {
-        self.receive_queued(context);
-        if !context.is_empty(Side::Write) {
-            context.enable(Side::Write);
-        }
+        requests::ready(self, context);
     }
 }

@@ -6,10 +6,7 @@
 
 use crate::provider::parsed;
 use crate::tpi::{Information, Primitive, ServiceType, number, parse};
-use streams::modules::PUT_ONLY;
-use streams::{
-    Context, Error, Extra, FlushRequest, Message, MessageKind, Module, ModuleInfo, Side,
-};
+use streams::{Context, Extra, FlushRequest, Message, MessageKind, Module, ModuleInfo, Side};
 
 /// Commands of the module (SI_*), with what is their data.
 pub mod command {
@@ -373,15 +370,7 @@ fn answer(
 
 impl Module for Sockmod {
     fn info(&self) -> ModuleInfo {
-        ModuleInfo {
-            name: "sockmod",
-            read: PUT_ONLY,
-            write: PUT_ONLY,
-        }
-    }
-
-    fn open(&mut self, _: &mut Context<'_>) -> Result<(), Error> {
-        Ok(())
+        ModuleInfo::put_only("sockmod")
     }
 
     fn close(&mut self, context: &mut Context<'_>) {
@@ -401,8 +390,4 @@ impl Module for Sockmod {
             _ => context.put_next(side, message),
         }
     }
-
-    fn service(&mut self, _: &mut Context<'_>, _: Side) {}
-
-    fn ready(&mut self, _: &mut Context<'_>) {}
 }

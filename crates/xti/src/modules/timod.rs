@@ -2,9 +2,8 @@
 
 use crate::provider::parsed;
 use crate::tpi::{Primitive, number, parse};
-use streams::modules::PUT_ONLY;
 use streams::{
-    Block, Context, Error, Extra, IoctlRequest, Message, MessageKind, Module, ModuleInfo, Side,
+    Block, Context, Extra, IoctlRequest, Message, MessageKind, Module, ModuleInfo, Side,
 };
 
 /// Commands of the module (TI_*), each with a primitive for data where none is named.
@@ -153,15 +152,7 @@ fn answer(context: &mut Context<'_>, mut message: Message, kind: MessageKind, va
 
 impl Module for Timod {
     fn info(&self) -> ModuleInfo {
-        ModuleInfo {
-            name: "timod",
-            read: PUT_ONLY,
-            write: PUT_ONLY,
-        }
-    }
-
-    fn open(&mut self, _: &mut Context<'_>) -> Result<(), Error> {
-        Ok(())
+        ModuleInfo::put_only("timod")
     }
 
     fn close(&mut self, context: &mut Context<'_>) {
@@ -177,8 +168,4 @@ impl Module for Timod {
             _ => context.put_next(side, message),
         }
     }
-
-    fn service(&mut self, _: &mut Context<'_>, _: Side) {}
-
-    fn ready(&mut self, _: &mut Context<'_>) {}
 }

@@ -3,8 +3,7 @@
 
 use crate::provider::{fail_stream, parsed};
 use crate::tpi::Primitive;
-use streams::modules::PUT_ONLY;
-use streams::{Context, Error, Message, MessageKind, Module, ModuleInfo, Side};
+use streams::{Context, Message, MessageKind, Module, ModuleInfo, Side};
 
 /// The module. It belongs on a stream whose connection carries data.
 #[derive(Debug, Default)]
@@ -53,15 +52,7 @@ fn pass_data(context: &mut Context<'_>, side: Side, message: Message) {
 
 impl Module for Tirdwr {
     fn info(&self) -> ModuleInfo {
-        ModuleInfo {
-            name: "tirdwr",
-            read: PUT_ONLY,
-            write: PUT_ONLY,
-        }
-    }
-
-    fn open(&mut self, _: &mut Context<'_>) -> Result<(), Error> {
-        Ok(())
+        ModuleInfo::put_only("tirdwr")
     }
 
     /// Ends the connection: by a release if the peer has released, else at once.
@@ -89,8 +80,4 @@ impl Module for Tirdwr {
             _ => context.put_next(side, message),
         }
     }
-
-    fn service(&mut self, _: &mut Context<'_>, _: Side) {}
-
-    fn ready(&mut self, _: &mut Context<'_>) {}
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use towpath::{
-    Circuit, Class, Listener, OptionHelp, Options, Reach, Rendezvous, Transport, Unavailable,
+    CircuitResult, Class, Listener, OptionHelp, Options, Reach, Rendezvous, Transport, Unavailable,
 };
 
 /// Options of a transport that are taken from another program.
@@ -200,12 +200,7 @@ impl Transport for ProgramTransport {
         Err(self.runs_elsewhere())
     }
 
-    fn connect(
-        &self,
-        _rendezvous: &Rendezvous,
-        _index: usize,
-        _options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, _: &Rendezvous, _: usize, _: &Options) -> CircuitResult {
         Err(self.runs_elsewhere())
     }
 }

@@ -389,7 +389,7 @@ impl Circuit for QuicCircuit {
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = BTreeMap::new();
         let mut endpoint = self.shared.lock();
-        socket::read_buffer_sizes(endpoint.socket().as_fd(), &mut effective);
+        effective.extend(socket::buffer_sizes(endpoint.socket().as_fd()));
         effective.insert("cipher".into(), listener_keys::CIPHER.into());
         effective.insert("congestion".into(), self.congestion.clone());
         effective.insert("read_len".into(), self.read_len.to_string());

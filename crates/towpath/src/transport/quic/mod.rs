@@ -20,8 +20,10 @@ mod endpoint;
 mod shared_endpoint;
 
 use crate::contract::{
-    Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable, check_names,
+    CircuitResult, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
+    check_names,
 };
+use crate::engine_setup;
 use crate::listener_keys::{self, ListenerKeys};
 use crate::options::Options;
 use crate::socket;
@@ -69,20 +71,11 @@ impl Transport for Quic {
 
     fn class(&self) -> Class {
         Class {
-            reliable: true,
-            ordered: true,
             encrypted: true,
             stream: true,
-            kernel: false,
-            connectionless: false,
-            connects: true,
-            flow_control: true,
-            half_close: true,
-            calls: false,
-            reach: Reach::Network,
             checksum: "AES-128-GCM tag, 128 bit; Internet, 16 bit, by UDP",
             congestion: "as set, by the library",
-            offload: "UDP segmentation and coalescing by the kernel",
+            ..engine_setup::CLASS
         }
     }
 
@@ -131,12 +124,7 @@ impl Transport for Quic {
         }))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         // Line 0 is the key, the others are one address a circuit.
         let key = listener_keys::decode(socket::rendezvous_entry(&rendezvous.bytes, 0)?)?;
         let peer = socket::decode_address(socket::rendezvous_entry(&rendezvous.bytes, index + 1)?)?;
@@ -196,14 +184,10 @@ impl Listener for QuicListener {
                 endpoint.lock().socket().local_addr()?,
             ));
         }
-        Ok(Rendezvous {
-            reach: Reach::Network,
-            bytes: lines.join(&b'\n'),
-            descriptors: Vec::new(),
-        })
+        Ok(Rendezvous::new(Reach::Network, lines.join(&b'\n')))
     }
 
-    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, deadline: Instant) -> CircuitResult {
         if let Some(handshaking) = self.handshaking.take() {
             return self.establish(handshaking, deadline);
         }
@@ -237,11 +221,7 @@ impl Listener for QuicListener {
 impl QuicListener {
     /// Completes a handshake, or keeps the circuit for the next accept: dropping it would refuse a
     /// peer that is only slow.
-    fn establish(
-        &mut self,
-        mut circuit: QuicCircuit,
-        deadline: Instant,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn establish(&mut self, mut circuit: QuicCircuit, deadline: Instant) -> CircuitResult {
         if circuit.establish(deadline)? {
             self.accepted += 1;
             return Ok(Box::new(circuit));

@@ -199,25 +199,7 @@ fn unless_blocked(error: io::Error) -> io::Result<()> {
 }
 
 impl Circuit for TlsCircuit {
-    #[inline]
-    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.write(message, false)
-    }
-
-    #[inline]
-    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.read(buffer, false)
-    }
-
-    #[inline]
-    fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.write(message, true)
-    }
-
-    #[inline]
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.read(buffer, true)
-    }
+    parts::blocks_by_flag! { write, read }
 
     parts::carries_no_notes! {}
 
@@ -256,12 +238,9 @@ impl Circuit for TlsCircuit {
         self.inner.wait(interest, deadline)
     }
 
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.descriptor()
-    }
-
-    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
-        self.inner.connection_info()
+    engine::forward! { self.inner;
+        fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+        fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo>;
     }
 
     fn effective(&self) -> BTreeMap<String, String> {

@@ -11,7 +11,7 @@
 mod circuit;
 mod session;
 
-use crate::contract::{Circuit, Class, Listener, Rendezvous, Transport, Unavailable};
+use crate::contract::{CircuitResult, Class, Listener, Rendezvous, Transport, Unavailable};
 use crate::listener_keys::{self, ListenerKeys};
 use crate::options::Options;
 use crate::socket;
@@ -68,12 +68,7 @@ impl Transport for Tls {
         }))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        _index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, _index: usize, options: &Options) -> CircuitResult {
         // Line 0 is the key, line 1 the address.
         let key = listener_keys::decode(socket::rendezvous_entry(&rendezvous.bytes, 0)?)?;
         let address = socket::rendezvous_entry(&rendezvous.bytes, 1)?;
@@ -106,7 +101,7 @@ impl Listener for TlsListener {
         })
     }
 
-    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, deadline: Instant) -> CircuitResult {
         loop {
             let mut circuit = match self.handshaking.take() {
                 Some(handshaking) => handshaking,

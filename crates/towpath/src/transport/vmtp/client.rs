@@ -281,11 +281,8 @@ impl<W: Wire + Send + 'static> Circuit for ClientCircuit<W> {
         Err(connection_info::TRANSACTIONS)
     }
 
-    fn effective(&self) -> BTreeMap<String, String> {
-        self.end.effective.clone()
-    }
-
-    fn counts(&self) -> BTreeMap<String, u64> {
-        self.end.counts()
+    engine::forward! { self.end;
+        fn effective(&self) -> BTreeMap<String, String>;
+        fn counts(&self) -> BTreeMap<String, u64>;
     }
 }

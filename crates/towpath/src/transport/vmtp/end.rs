@@ -126,7 +126,7 @@ pub(super) struct End<W: Wire> {
     /// Circuits may share it.
     pub(super) endpoint: Arc<TransactionEndpoint<Engine, Traced<W>>>,
     pub(super) entity: EntityId,
-    pub(super) effective: BTreeMap<String, String>,
+    effective: BTreeMap<String, String>,
     pub(super) recv_timeout: Duration,
     /// The calls of its entity are a stream.
     pub(super) is_stream: bool,
@@ -272,6 +272,10 @@ impl<W: Wire + Send + 'static> End<W> {
             self.message_max
         );
         Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+    }
+
+    pub(super) fn effective(&self) -> BTreeMap<String, String> {
+        self.effective.clone()
     }
 
     pub(super) fn counts(&self) -> BTreeMap<String, u64> {

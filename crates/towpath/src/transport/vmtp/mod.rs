@@ -16,7 +16,8 @@ pub(crate) mod end;
 mod server;
 
 use crate::contract::{
-    Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
+    Circuit, CircuitResult, CircuitsResult, Class, Listener, OptionHelp, Reach, Rendezvous,
+    Transport, Unavailable,
 };
 use crate::engine_setup;
 use crate::medium::{ETHER_PACKET_MAX, EtherMedium, IpMedium, Medium, UdpMedium, random_port};
@@ -122,30 +123,23 @@ impl Transport for Vmtp {
 
     fn class(&self) -> Class {
         Class {
-            reliable: true,
             // Calls that overtake each other on the path are served as they come.
             ordered: false,
-            encrypted: false,
-            stream: false,
-            kernel: false,
             connectionless: true,
             connects: false,
-            flow_control: true,
             half_close: false,
-            calls: false,
-            reach: Reach::Network,
             checksum: match self.medium {
                 MediumKind::Udp => {
                     "Internet, 16 bit, by UDP; two sums of 16 bit of VMTP's own over each packet"
                 }
                 _ => "two sums of 16 bit of VMTP's own over each packet",
             },
-            congestion: "",
             offload: match self.medium {
-                MediumKind::Udp => "UDP segmentation and coalescing by the kernel",
+                MediumKind::Udp => engine_setup::CLASS.offload,
                 MediumKind::RawIp => "none",
                 MediumKind::Ethernet => "rings of frames shared with the kernel",
             },
+            ..engine_setup::CLASS
         }
     }
 
@@ -213,12 +207,7 @@ impl Transport for Vmtp {
         }
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
         match self.medium {
             MediumKind::Udp => self.connect_on(&UdpMedium, line, options),
@@ -227,11 +216,7 @@ impl Transport for Vmtp {
         }
     }
 
-    fn connect_all(
-        &self,
-        rendezvous: &Rendezvous,
-        options: &Options,
-    ) -> io::Result<Vec<Box<dyn Circuit>>> {
+    fn connect_all(&self, rendezvous: &Rendezvous, options: &Options) -> CircuitsResult {
         if !options.share_endpoint {
             let all = 0..options.circuits;
             return all
@@ -269,12 +254,7 @@ impl Vmtp {
         Ok(Box::new(VmtpListener::<M> { ends, lines }))
     }
 
-    fn connect_on<M: Medium>(
-        &self,
-        medium: &M,
-        line: &[u8],
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect_on<M: Medium>(&self, medium: &M, line: &[u8], options: &Options) -> CircuitResult {
         let (end, server) = self.open_client(medium, line, options)?;
         Ok(Box::new(ClientCircuit::new(end, server)))
     }
@@ -285,7 +265,7 @@ impl Vmtp {
         medium: &M,
         line: &[u8],
         options: &Options,
-    ) -> io::Result<Vec<Box<dyn Circuit>>> {
+    ) -> CircuitsResult {
         let (first, server) = self.open_client(medium, line, options)?;
         let mut ends = Vec::with_capacity(options.circuits);
         for number in 1..options.circuits as u64 {
@@ -364,14 +344,13 @@ struct VmtpListener<M: Medium> {
 
 impl<M: Medium> Listener for VmtpListener<M> {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        Ok(Rendezvous {
-            reach: Reach::Network,
-            bytes: self.lines.join("\n").into_bytes(),
-            descriptors: Vec::new(),
-        })
+        Ok(Rendezvous::new(
+            Reach::Network,
+            self.lines.join("\n").into_bytes(),
+        ))
     }
 
-    fn accept(&mut self, _deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, _deadline: Instant) -> CircuitResult {
         let end = self.ends.pop_front();
         let end = end.ok_or_else(|| {
             let text = "all circuits of this listener are accepted; listen again";

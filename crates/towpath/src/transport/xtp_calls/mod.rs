@@ -17,7 +17,7 @@ mod server;
 
 use crate::cells;
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport,
+    BLOCKING_TIMEOUT, CircuitResult, Class, Listener, OptionHelp, Reach, Rendezvous, Transport,
     Unavailable,
 };
 use crate::engine_circuit::engine_counts;
@@ -236,12 +236,7 @@ impl Transport for XtpCalls {
         }))
     }
 
-    fn connect(
-        &self,
-        rendezvous: &Rendezvous,
-        index: usize,
-        options: &Options,
-    ) -> io::Result<Box<dyn Circuit>> {
+    fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let settings = self.settings_of(options)?;
         let config = settings.circuit_config(options);
         let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
@@ -271,15 +266,14 @@ struct CallListener {
 impl Listener for CallListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
         let lines: Vec<&str> = self.ends.iter().map(|end| end.0.line.as_str()).collect();
-        Ok(Rendezvous {
-            reach: Reach::Network,
-            bytes: lines.join("\n").into_bytes(),
-            descriptors: Vec::new(),
-        })
+        Ok(Rendezvous::new(
+            Reach::Network,
+            lines.join("\n").into_bytes(),
+        ))
     }
 
     /// A circuit takes calls as they come: those of one endpoint share them.
-    fn accept(&mut self, _deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+    fn accept(&mut self, _deadline: Instant) -> CircuitResult {
         let end = Arc::clone(&self.ends[self.accepted % self.ends.len()]);
         self.accepted += 1;
         if self.kind == Kind::Datagram {
@@ -376,7 +370,7 @@ fn effective(end: &CallEndpoint) -> BTreeMap<String, String> {
     let mut effective = end.effective.clone();
     end.endpoint.with_pump(|pump| {
         for socket in UdpMedium::sockets(pump.wire().wire()) {
-            socket::read_buffer_sizes(socket, &mut effective);
+            effective.extend(socket::buffer_sizes(socket));
         }
     });
     effective

@@ -1,5 +1,6 @@
 //! The receivers of one ring, as its sender knows them.
 
+use super::RECEIVERS_MAX;
 use crate::error::ChannelError;
 use crate::geometry::Geometry;
 use crate::opening;
@@ -12,8 +13,6 @@ use std::os::unix::net::UnixStream;
 pub(crate) struct Readers {
     /// The ring; None in models.
     memory: Option<OwnedFd>,
-    /// Receivers in the ring's life, at most.
-    most: u32,
     all: Vec<Reader>,
     /// How many of them read.
     reading: u32,
@@ -36,10 +35,9 @@ enum ReaderState {
 }
 
 impl Readers {
-    pub(crate) fn new(memory: Option<OwnedFd>, most: u32) -> Self {
+    pub(crate) fn new(memory: Option<OwnedFd>) -> Self {
         Self {
             memory,
-            most,
             all: Vec::new(),
             reading: 0,
         }
@@ -61,7 +59,7 @@ impl Readers {
     ) -> Result<u32, ChannelError> {
         let number = self.count();
         let memory = match &self.memory {
-            Some(memory) if number < self.most => memory,
+            Some(memory) if number < RECEIVERS_MAX => memory,
             _ => return Err(ChannelError::ReceiversFull),
         };
         opening::offer_member(&socket, memory, geometry, number)?;
