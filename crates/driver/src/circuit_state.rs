@@ -175,7 +175,7 @@ impl CircuitTable {
         let had_store = store.is_some();
         if let Some(mut store) = store
             && self.spare_stores.len() < SPARE_STORES_MAX
-            && store.is_reusable()
+            && store.make_spare()
         {
             self.spare_stores.push(store);
         }

@@ -91,7 +91,7 @@ impl StorePool {
         )
     }
 
-    /// The same, of a store that another circuit had if there is one ([`Consumer::is_reusable`]).
+    /// The same, of a [spare store](Consumer::make_spare) if there is one.
     ///
     /// # Panics
     ///
@@ -262,9 +262,9 @@ mod tests {
         assert!(producer.append_message(&[7; 150]));
         consumer.take_message_ends();
         assert_eq!(consumer.pop_message_end(150), Some(150));
-        assert!(!consumer.is_reusable(), "its user has it");
+        assert!(!consumer.make_spare(), "its user has it");
         drop(producer);
-        assert!(consumer.is_reusable());
+        assert!(consumer.make_spare());
         let memory = consumer.ring.base.load(Ordering::Relaxed);
         let (mut producer, consumer) = pool.store_of(Some(consumer), AssociationId(2), LAYOUT);
         assert!(producer.has_memory() && consumer.is_empty());
@@ -289,7 +289,7 @@ mod tests {
         producer.leave();
         assert!(!producer.has_memory(), "it is parked");
         drop((producer, busy));
-        assert!(consumer.is_reusable());
+        assert!(consumer.make_spare());
         let (mut producer, mut consumer) = pool.store_of(Some(consumer), AssociationId(4), LAYOUT);
         assert!(producer.append_bytes(&[8; 10]));
         consumer.release(0..10);
@@ -308,7 +308,7 @@ mod tests {
             let (mut producer, mut consumer) = pool.store(AssociationId(id), LAYOUT);
             assert!(producer.append_bytes(&[7; 10]));
             drop(producer);
-            assert!(consumer.is_reusable());
+            assert!(consumer.make_spare());
             spare.push(consumer);
         }
         assert_eq!(pool.taken.load(Ordering::Relaxed), 0);

@@ -303,9 +303,9 @@ impl Consumer {
         }
     }
 
-    /// Whether another circuit may have this store: nobody else holds it, nothing was lent to it, and no packet refers to
-    /// its memory. It keeps that if stores do.
-    pub fn is_reusable(&mut self) -> bool {
+    /// Makes it a spare store, which another circuit may have; false while somebody else holds it, something was lent to
+    /// it, or packets may refer to its memory. It keeps its memory if stores do.
+    pub fn make_spare(&mut self) -> bool {
         let has_rest = !self.loans.is_empty() || !self.message_ends.is_empty();
         let Some(ring) = Arc::get_mut(&mut self.ring) else {
             return false;
@@ -324,7 +324,7 @@ impl Consumer {
         true
     }
 
-    /// Makes a store that [is reusable](Consumer::is_reusable) one of circuit `id`, and returns its other end.
+    /// Makes a [spare store](Consumer::make_spare) one of circuit `id`, and returns its other end.
     pub(super) fn restart(
         &mut self,
         id: AssociationId,

@@ -312,12 +312,12 @@ fn memory_that_packets_may_refer_to_goes_to_no_other_circuit() {
 fn store_with_pages_of_its_user_or_of_the_wire_is_no_other_circuits() {
     let (producer, mut consumer, _pages) = with_lent_pages();
     drop(producer);
-    assert!(!consumer.is_reusable(), "lent pages");
+    assert!(!consumer.make_spare(), "lent pages");
     let (mut producer, mut consumer) = super::super::ring(LAYOUT, 1000);
     assert!(producer.append_bytes(&[7; 100]));
     consumer.mark_referenced(&batch_of([1; 4], &[(0, 100)]));
     drop(producer);
-    assert!(!consumer.is_reusable(), "packets refer to it");
+    assert!(!consumer.make_spare(), "packets refer to it");
 }
 
 /// A store with 50 bytes of its own, 150 in lent pages and 100 of its own, and the pages.
