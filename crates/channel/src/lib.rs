@@ -73,7 +73,7 @@ pub use broadcast::{
 };
 pub use ends::{accept_pair, open_pair};
 pub use error::ChannelError;
-pub use fanout::{Delivery, FanoutReceiver, FanoutSender, FanoutSlots};
+pub use fanout::{Fanout, FanoutReceiver, FanoutSender, FanoutSlots};
 pub use gather::{GatherReceiver, GatherSender, Gathered, SENDERS_MAX};
 pub use geometry::{Geometry, RING_OCTETS_MAX, SLOT_LEN_MAX, SLOT_LEN_MIN};
 pub use many::ManyReceivers;

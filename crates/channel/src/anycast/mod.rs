@@ -20,7 +20,7 @@ mod tests;
 
 use crate::error::ChannelError;
 use crate::fanout::{
-    ASLEEP, Claim, Delivery, FanoutReceiver, FanoutSender, FanoutSlots, HEAD, NEVER, NOBODY,
+    ASLEEP, Claim, Fanout, FanoutReceiver, FanoutSender, FanoutSlots, HEAD, NEVER, NOBODY,
     RECEIVERS_MAX,
 };
 use crate::kernel;
@@ -80,7 +80,7 @@ pub struct Anycast {
     collisions: u64,
 }
 
-impl Delivery for Anycast {
+impl Fanout for Anycast {
     /// All of them: any may hold what is before the claims.
     type Awaited = ();
 

@@ -16,7 +16,7 @@ mod tests;
 
 use crate::error::ChannelError;
 use crate::fanout::{
-    ASLEEP, Claim, Delivery, FanoutReceiver, FanoutSender, FanoutSlots, HEAD, RECEIVERS_MAX,
+    ASLEEP, Claim, Fanout, FanoutReceiver, FanoutSender, FanoutSlots, HEAD, RECEIVERS_MAX,
 };
 use crate::kernel;
 use crate::sync::Ordering;
@@ -83,7 +83,7 @@ pub struct Broadcast {
     head: u32,
 }
 
-impl Delivery for Broadcast {
+impl Fanout for Broadcast {
     /// The number of the receiver furthest behind.
     type Awaited = u32;
 

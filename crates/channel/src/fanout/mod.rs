@@ -1,7 +1,7 @@
 //! One ring of one sender and many receivers: what is one whether each of them reads all ([`crate::broadcast`]) or they share the
 //! messages out ([`crate::anycast`]).
 //!
-//! Slots and positions are those of a ring of one receiver ([`crate::ChannelSender`]). [`Delivery`] is in what both differ: where
+//! Slots and positions are those of a ring of one receiver ([`crate::ChannelSender`]). [`Fanout`] is in what both differ: where
 //! receivers say how far they are, whom a sender without room waits for, and whom a message wakes.
 
 mod readers;
@@ -31,7 +31,7 @@ const SENDER_CLOSED: usize = 128;
 /// A bit for each receiver that sleeps, or is about to. One that is killed meanwhile leaves its bit, which costs one wake.
 pub(crate) const ASLEEP: usize = 256;
 
-/// What the sender waits for: [`NOBODY`], [`NEVER`], or [`Delivery::wish`].
+/// What the sender waits for: [`NOBODY`], [`NEVER`], or [`Fanout::wish`].
 pub(crate) const WAITED_FOR: usize = 384;
 
 /// A bit for each receiver that has closed its end.
@@ -56,7 +56,7 @@ pub struct Claim {
 
 /// How the messages of one ring come to its receivers: [`Broadcast`](crate::Broadcast) or [`Anycast`](crate::Anycast). A value is what
 /// one receiver knows of the ring. There are no others: a claim is made by these two only.
-pub trait Delivery: Debug + Send + Sized {
+pub trait Fanout: Debug + Send + Sized {
     /// Whom a sender without room waits for.
     type Awaited: Copy;
 

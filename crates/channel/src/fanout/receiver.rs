@@ -1,7 +1,7 @@
 //! An end that reads, one of many.
 
 use super::{
-    ASLEEP, CLOSED, Claim, Delivery, NEVER, NOBODY, RECEIVERS_MAX, SENDER_CLOSED, SENDER_WAKES,
+    ASLEEP, CLOSED, Claim, Fanout, NEVER, NOBODY, RECEIVERS_MAX, SENDER_CLOSED, SENDER_WAKES,
     WAITED_FOR,
 };
 use crate::error::ChannelError;
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// One of the receivers of a ring: [`BroadcastReceiver`](crate::BroadcastReceiver) or [`AnycastReceiver`](crate::AnycastReceiver). Dropping
 /// it closes its end, and holds nobody back any more.
 #[derive(Debug)]
-pub struct FanoutReceiver<D: Delivery> {
+pub struct FanoutReceiver<D: Fanout> {
     pub(crate) segment: Segment,
     pub(crate) geometry: Geometry,
     socket: UnixStream,
@@ -30,7 +30,7 @@ pub struct FanoutReceiver<D: Delivery> {
     system_calls: u64,
 }
 
-impl<D: Delivery> FanoutReceiver<D> {
+impl<D: Fanout> FanoutReceiver<D> {
     /// Joins the ring of the process at the other end of `socket`, which calls
     /// [`FanoutSender::admit`](super::FanoutSender::admit). It waits for the admission as long as the socket's read timeout
     /// lets it. `signal` is how this end waits for messages; with [`Signal::Poll`], which is for rings of one receiver, it
@@ -198,7 +198,7 @@ impl<D: Delivery> FanoutReceiver<D> {
     }
 }
 
-impl<D: Delivery> Incoming for FanoutReceiver<D> {
+impl<D: Fanout> Incoming for FanoutReceiver<D> {
     type Claim = Claim;
 
     #[inline]
@@ -235,7 +235,7 @@ impl<D: Delivery> Incoming for FanoutReceiver<D> {
     }
 }
 
-impl<D: Delivery> Drop for FanoutReceiver<D> {
+impl<D: Fanout> Drop for FanoutReceiver<D> {
     fn drop(&mut self) {
         let closed = self.segment.word(CLOSED);
         closed.fetch_or(1 << self.number, Ordering::AcqRel);
@@ -249,12 +249,12 @@ impl<D: Delivery> Drop for FanoutReceiver<D> {
 
 /// A message in its slots. Dropping it releases them for this receiver.
 #[derive(Debug)]
-pub struct FanoutSlots<'a, D: Delivery> {
+pub struct FanoutSlots<'a, D: Fanout> {
     receiver: &'a mut FanoutReceiver<D>,
     claim: Claim,
 }
 
-impl<D: Delivery> FanoutSlots<'_, D> {
+impl<D: Fanout> FanoutSlots<'_, D> {
     /// Octets of the message.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -286,7 +286,7 @@ impl<D: Delivery> FanoutSlots<'_, D> {
     }
 }
 
-impl<D: Delivery> Drop for FanoutSlots<'_, D> {
+impl<D: Fanout> Drop for FanoutSlots<'_, D> {
     #[inline]
     fn drop(&mut self) {
         D::release(self.receiver, self.claim);

@@ -2,7 +2,7 @@
 
 use super::readers::Readers;
 use super::{
-    ASLEEP, CLOSED, Delivery, HEAD, NEVER, NOBODY, RECEIVERS_MAX, SENDER_CLOSED, SENDER_WAKES,
+    ASLEEP, CLOSED, Fanout, HEAD, NEVER, NOBODY, RECEIVERS_MAX, SENDER_CLOSED, SENDER_WAKES,
     WAITED_FOR,
 };
 use crate::error::ChannelError;
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// The end of a ring of many receivers that writes, and owns it: [`BroadcastSender`](crate::BroadcastSender) or
 /// [`AnycastSender`](crate::AnycastSender). Dropping it closes the ring after what it sent.
 #[derive(Debug)]
-pub struct FanoutSender<D: Delivery> {
+pub struct FanoutSender<D: Fanout> {
     pub(crate) segment: Segment,
     pub(crate) geometry: Geometry,
     signal: Signal,
@@ -33,7 +33,7 @@ pub struct FanoutSender<D: Delivery> {
     delivery: PhantomData<D>,
 }
 
-impl<D: Delivery> FanoutSender<D> {
+impl<D: Fanout> FanoutSender<D> {
     /// Makes the memory of a ring without receivers. `signal` is how this end waits for room; with [`Signal::Poll`], which is
     /// for rings of one receiver, it sleeps as with [`Signal::Futex`].
     ///
@@ -247,7 +247,7 @@ impl<D: Delivery> FanoutSender<D> {
     }
 }
 
-impl<D: Delivery> Drop for FanoutSender<D> {
+impl<D: Fanout> Drop for FanoutSender<D> {
     fn drop(&mut self) {
         self.segment.word(SENDER_CLOSED).store(1, Ordering::Release);
         // All of them have to see the end. A wake that fails costs a receiver one sleep, after which it looks itself.

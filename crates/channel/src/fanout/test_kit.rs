@@ -1,6 +1,6 @@
 //! Rings of many receivers for tests and models.
 
-use super::{Delivery, FanoutReceiver, FanoutSender};
+use super::{Fanout, FanoutReceiver, FanoutSender};
 use crate::geometry::Geometry;
 use crate::wait::Signal;
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,7 @@ pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// The sender and `count` receivers of a ring of `slots`, whose memory loom knows.
 #[cfg(feature = "loom")]
-pub(crate) fn modelled<D: Delivery>(
+pub(crate) fn modelled<D: Fanout>(
     slots: u32,
     count: usize,
 ) -> (FanoutSender<D>, Vec<FanoutReceiver<D>>) {
@@ -29,16 +29,13 @@ pub(crate) fn modelled<D: Delivery>(
 
 /// A sender without receivers.
 #[cfg(not(feature = "loom"))]
-pub(crate) fn sender<D: Delivery>(slots: u32, signal: Signal) -> FanoutSender<D> {
+pub(crate) fn sender<D: Fanout>(slots: u32, signal: Signal) -> FanoutSender<D> {
     FanoutSender::create(Geometry::new(64, slots).unwrap(), signal).unwrap()
 }
 
 /// One more receiver.
 #[cfg(not(feature = "loom"))]
-pub(crate) fn joined<D: Delivery>(
-    sender: &mut FanoutSender<D>,
-    signal: Signal,
-) -> FanoutReceiver<D> {
+pub(crate) fn joined<D: Fanout>(sender: &mut FanoutSender<D>, signal: Signal) -> FanoutReceiver<D> {
     let (near, far) = UnixStream::pair().unwrap();
     sender.admit(near).unwrap();
     FanoutReceiver::join(far, signal).unwrap()
@@ -46,7 +43,7 @@ pub(crate) fn joined<D: Delivery>(
 
 /// The sender and `receivers` receivers of a ring of `slots`.
 #[cfg(not(feature = "loom"))]
-pub(crate) fn ring<D: Delivery>(
+pub(crate) fn ring<D: Fanout>(
     slots: u32,
     receivers: usize,
     signal: Signal,

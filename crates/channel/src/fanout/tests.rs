@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// The first receiver gets what was committed; others may have had it too.
-fn sender_that_is_gone<D: Delivery>() {
+fn sender_that_is_gone<D: Fanout>() {
     let (mut sender, mut receivers) = ring::<D>(4, 2, Signal::Futex);
     assert!(sender.send(b"last", LONG).unwrap());
     // Its lifelines hang up without a close, as those of a killed process.
@@ -29,7 +29,7 @@ fn sender_that_is_gone_leaves_what_it_committed_and_then_an_error() {
     sender_that_is_gone::<Anycast>();
 }
 
-fn no_receivers_and_long_messages<D: Delivery>() {
+fn no_receivers_and_long_messages<D: Fanout>() {
     let mut alone = sender::<D>(4, Signal::Futex);
     let sent = alone.send(b"x", LONG);
     assert!(matches!(sent, Err(ChannelError::PeerGone)), "{sent:?}");
@@ -45,7 +45,7 @@ fn sender_without_receivers_and_messages_beyond_the_ring_are_refused() {
     no_receivers_and_long_messages::<Anycast>();
 }
 
-fn receivers_beyond_the_limit<D: Delivery>() {
+fn receivers_beyond_the_limit<D: Fanout>() {
     let (mut sender, _receivers) = ring::<D>(4, RECEIVERS_MAX as usize, Signal::Futex);
     let (near, _far) = UnixStream::pair().unwrap();
     let refused = sender.admit(near).unwrap_err();
@@ -61,7 +61,7 @@ fn receivers_beyond_the_limit_are_refused_in_one_line() {
 
 /// Writes any values, mostly below the limits of `words`, into lengths and words: how many receives and sends were refused, and how many
 /// messages were read.
-fn with_words_of_any_value<D: Delivery>(receivers: usize, words: &[(usize, u64)]) -> (u32, u32) {
+fn with_words_of_any_value<D: Fanout>(receivers: usize, words: &[(usize, u64)]) -> (u32, u32) {
     let mut random = engine::SplitMix64::new(7);
     let (mut refused, mut read) = (0, 0);
     for _ in 0..500 {
