@@ -21,7 +21,7 @@ use crate::transport::shm_shared::{self, SharedSink, SharedSource, Whole};
 use crate::transport::unix_stream;
 use crate::unix_socket::{self, UnixCircuitFactory, UnixSocketListener};
 use channel::{
-    Anycast, Arrival, Broadcast, ChannelError, ChannelReceiver, ChannelSender, Delivery,
+    Anycast, Arrival, Broadcast, ChannelError, ChannelReceiver, ChannelSender, Fanout,
     FanoutReceiver, FanoutSender, Geometry, NextMessage, RING_OCTETS_MAX, ReceivedSlots,
     SLOT_LEN_MIN, Signal,
 };
@@ -198,7 +198,7 @@ fn accepted(socket: Socket, options: &Options, signal: Signal) -> CircuitResult 
 }
 
 /// A receiving end of a ring of several.
-fn joined<D: Delivery + 'static>(
+fn joined<D: Fanout + 'static>(
     socket: UnixStream,
     options: &Options,
     signal: Signal,

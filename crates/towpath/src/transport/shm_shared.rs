@@ -15,7 +15,7 @@ use crate::contract::{
 use crate::options::Options;
 use crate::parts::{self, MessageRest};
 use channel::{
-    Anycast, AnycastSender, Broadcast, BroadcastSender, Delivery, FanoutReceiver, FanoutSender,
+    Anycast, AnycastSender, Broadcast, BroadcastSender, Fanout, FanoutReceiver, FanoutSender,
     NextMessage,
 };
 use std::collections::BTreeMap;
@@ -75,7 +75,7 @@ pub(super) fn option_to_many(
 }
 
 /// A delivery that says whether the receivers that are left get all messages.
-pub(super) trait Whole: Delivery {
+pub(super) trait Whole: Fanout {
     /// Whether they do, of a ring that had so many receivers.
     fn is_whole(sender: &FanoutSender<Self>, receivers: u32) -> bool;
 }
@@ -212,7 +212,7 @@ impl<D: Whole> Circuit for SharedSource<D> {
 
 /// An end that receives what is sent to several.
 #[derive(Debug)]
-pub(super) struct SharedSink<D: Delivery> {
+pub(super) struct SharedSink<D: Fanout> {
     receiver: FanoutReceiver<D>,
     /// Longest wait of a blocking call.
     timeout: Duration,
@@ -220,7 +220,7 @@ pub(super) struct SharedSink<D: Delivery> {
     rest: MessageRest,
 }
 
-impl<D: Delivery> SharedSink<D> {
+impl<D: Fanout> SharedSink<D> {
     pub(super) fn new(receiver: FanoutReceiver<D>, options: &Options) -> Self {
         SharedSink {
             receiver,
@@ -242,7 +242,7 @@ impl<D: Delivery> SharedSink<D> {
     }
 }
 
-impl<D: Delivery> Circuit for SharedSink<D> {
+impl<D: Fanout> Circuit for SharedSink<D> {
     fn try_send(&mut self, _message: &[u8]) -> io::Result<()> {
         one_way()
     }
