@@ -92,20 +92,8 @@ pub(crate) fn transmit(ctx: &mut Context, ep: &mut EndpointState, now: Instant, 
         }
     }
     if !batch.is_empty() {
-        go_on(ctx, ep, now);
+        ctx.mark_ready(ep);
     }
-}
-
-/// After a batch: what is left waits for its turn, and where nothing is left, the timers are set for what was sent.
-fn go_on(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
-    let queue = &ctx.tx.queue;
-    let has_sent_all = queue.has_sent_all() && queue.retransmission_queue.is_empty();
-    let owes = ctx.pending.is_any() || ctx.pending.deferred || ctx.is_first_due();
-    if !has_sent_all || owes || association_close::is_wclose_due(ctx) {
-        return ctx.mark_ready(ep);
-    }
-    update_coalesce_timer(ctx, ep, now);
-    status_request::ensure_status_request(ctx, ep, now);
 }
 
 fn transmit_data(ctx: &mut Context, ep: &mut EndpointState, now: Instant, batch: &mut Batch) {
