@@ -303,8 +303,8 @@ impl Consumer {
         }
     }
 
-    /// Makes it a spare store, which another circuit may have; false while somebody else holds it, something was lent to
-    /// it, or packets may refer to its memory. It keeps its memory if stores do.
+    /// Makes it a spare store, which another circuit may have; false while its producer or the helper holds it, something
+    /// was lent to it, or packets may refer to its memory. It keeps its memory if stores do.
     pub fn make_spare(&mut self) -> bool {
         let has_rest = !self.loans.is_empty() || !self.message_ends.is_empty();
         let Some(ring) = Arc::get_mut(&mut self.ring) else {
