@@ -90,8 +90,8 @@ const SPARE_STORES_MAX: usize = FEW;
 /// Circuits by number. Never iterated, so its order decides nothing.
 ///
 /// A message asks for its circuit some ten times, and most endpoints have a few: theirs lie in a list,
-/// which takes less code than a hash table. A circuit stays where it was put. What is left of one that is gone is the next one's: a
-/// transaction allocates nothing.
+/// which takes less code than a hash table. A circuit stays where it was put, and the next one has the memory of one that
+/// is gone.
 #[expect(clippy::vec_box, reason = "a circuit is not moved while it is in use")]
 #[derive(Default)]
 pub(crate) struct CircuitTable {

@@ -188,7 +188,7 @@ impl Fanout for Anycast {
             if swapped.is_ok() {
                 return Ok(Some(Claim { position, len }));
             }
-            receiver.delivery.collisions += 1;
+            receiver.fanout.collisions += 1;
         }
     }
 
@@ -211,7 +211,7 @@ impl AnycastReceiver {
     /// Claims that another receiver was faster with.
     #[must_use]
     pub fn collisions(&self) -> u64 {
-        self.delivery.collisions
+        self.fanout.collisions
     }
 }
 

@@ -143,7 +143,7 @@ impl Fanout for Broadcast {
     /// The sender's word is read only if none is known to be there.
     #[inline]
     fn has_message(receiver: &mut BroadcastReceiver) -> Result<bool, ChannelError> {
-        let own = &mut receiver.delivery;
+        let own = &mut receiver.fanout;
         if own.head == own.tail {
             let head = receiver.segment.word(HEAD).load(Ordering::Acquire);
             receiver.geometry.check_head(head, own.tail)?;
@@ -153,7 +153,7 @@ impl Fanout for Broadcast {
     }
 
     fn may_have_message(receiver: &BroadcastReceiver) -> bool {
-        receiver.segment.word(HEAD).load(Ordering::Acquire) != receiver.delivery.head
+        receiver.segment.word(HEAD).load(Ordering::Acquire) != receiver.fanout.head
     }
 
     #[inline]
@@ -161,7 +161,7 @@ impl Fanout for Broadcast {
         if !Self::has_message(receiver)? {
             return Ok(None);
         }
-        let Self { tail, head } = receiver.delivery;
+        let Self { tail, head } = receiver.fanout;
         let at = receiver.geometry.length_offset(tail);
         let len = receiver.segment.word(at).load(Ordering::Relaxed);
         receiver.geometry.check_len(len, head.wrapping_sub(tail))?;
@@ -172,14 +172,14 @@ impl Fanout for Broadcast {
     #[inline]
     fn release(receiver: &mut BroadcastReceiver, claim: Claim) {
         let slots = receiver.geometry.slots_of(claim.len);
-        receiver.delivery.tail = claim.position.wrapping_add(slots);
+        receiver.fanout.tail = claim.position.wrapping_add(slots);
         let tail = receiver.segment.word(tail_of(receiver.number));
-        tail.store(receiver.delivery.tail, Ordering::Release);
+        tail.store(receiver.fanout.tail, Ordering::Release);
     }
 
     #[inline]
     fn grants(receiver: &BroadcastReceiver, wish: u32) -> bool {
-        let (wanted, own) = (Wanted(wish), &receiver.delivery);
+        let (wanted, own) = (Wanted(wish), &receiver.fanout);
         wanted.is_of(receiver.number) && (own.tail == own.head || wanted.is_reached(own.tail))
     }
 

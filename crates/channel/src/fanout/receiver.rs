@@ -24,7 +24,7 @@ pub struct FanoutReceiver<D: Fanout> {
     socket: UnixStream,
     signal: Signal,
     pub(crate) number: u32,
-    pub(crate) delivery: D,
+    pub(crate) fanout: D,
     /// The sender was found gone.
     hung_up: bool,
     system_calls: u64,
@@ -57,14 +57,14 @@ impl<D: Fanout> FanoutReceiver<D> {
         signal: Signal,
         number: u32,
     ) -> Self {
-        let delivery = D::join(&segment, number);
+        let fanout = D::join(&segment, number);
         Self {
             segment,
             geometry,
             socket,
             signal,
             number,
-            delivery,
+            fanout,
             hung_up: false,
             system_calls: 0,
         }

@@ -30,7 +30,7 @@ pub struct FanoutSender<D: Fanout> {
     /// Slots that are free again, as it was found last, and checked.
     pub(crate) tail: u32,
     pub(crate) system_calls: u64,
-    delivery: PhantomData<D>,
+    fanout: PhantomData<D>,
 }
 
 impl<D: Fanout> FanoutSender<D> {
@@ -64,7 +64,7 @@ impl<D: Fanout> FanoutSender<D> {
             head: 0,
             tail: 0,
             system_calls: 0,
-            delivery: PhantomData,
+            fanout: PhantomData,
         }
     }
 

@@ -1,4 +1,4 @@
-//! What rings of both deliveries refuse: ends that are gone, too many of them, and words of any value.
+//! What rings of many receivers refuse: ends that are gone, too many of them, and words of any value.
 
 use super::test_kit::{LONG, joined, ring, sender};
 use super::*;

@@ -26,7 +26,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         Ok(())
     }
 
-    /// [`finish`](Circuit::finish) by who has the lock of the pump, of a circuit without an unsent tail.
+    /// [`finish`](Circuit::finish) for a caller that holds the lock of the pump, of a circuit without an unsent tail.
     #[inline]
     pub(crate) fn finish_at(&mut self, pump: &mut Pump<E, W>, now: Instant) -> io::Result<()> {
         self.has_finished = true;

@@ -215,8 +215,8 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
-    /// Takes what came before its user accepted it: the first receive needs no lock for it, and what the engine answers
-    /// leaves with the user's next call, or that of the helper.
+    /// Takes what came before its user accepted it: the first receive needs no lock for it. What the engine answers leaves
+    /// with the user's next call, or with the helper's next tick.
     #[inline]
     pub(crate) fn take_first(&mut self, pump: &mut Pump<E, W>) {
         if let Some(chunk) = pump.pop_chunk(self.id) {

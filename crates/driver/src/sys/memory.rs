@@ -31,7 +31,7 @@ pub struct StorePool {
     /// Such packets a store has room for.
     slots: usize,
     free: Mutex<FreeStores>,
-    /// Stores that have memory.
+    /// Stores of circuits that have memory.
     taken: AtomicUsize,
     pub(crate) permits: SendPermits,
 }
@@ -144,18 +144,18 @@ impl StorePool {
         self.taken.load(Ordering::Relaxed) <= KEEPING_STORES_MAX
     }
 
-    /// The memory of a store is one that no circuit has.
-    pub(super) fn count_spare(&self) {
+    /// A circuit's store has memory no more: the pool has it, or a spare store.
+    pub(super) fn count_given_back(&self) {
         self.taken.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// A circuit has a store that kept its memory.
+    /// A circuit's store has memory now.
     pub(super) fn count_taken(&self) {
         self.taken.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn release(&self, memory: StoreMemory) {
-        self.count_spare();
+        self.count_given_back();
         self.lock().stores.push(memory);
     }
 
@@ -171,7 +171,7 @@ impl StorePool {
     /// packets refer to.
     #[cold]
     pub(super) fn retire(&self, memory: StoreMemory) {
-        self.count_spare();
+        self.count_given_back();
         drop(memory);
     }
 

@@ -317,7 +317,7 @@ impl Consumer {
         }
         if ring.has_memory() {
             match ring.pool.is_kept_by_stores() {
-                true => ring.pool.count_spare(),
+                true => ring.pool.count_given_back(),
                 false => ring.release_memory(),
             }
         }

@@ -29,6 +29,7 @@
 //! | bytes in a store, less than a batch | the batch is full, the user flushes or waits, nothing is in flight, or the helper finds that a tick submitted none of them |
 //! | small packets of several circuits (`coalesce`) | the next flush of any user, or the helper's next tick ([`HelperState::defer_flush`]) |
 //! | the final acknowledgement of a circuit with delayed ACKs | as small packets |
+//! | what the engine answers to an opening whose bytes the user took with it | the user's next call, or the helper's next tick |
 //!
 //! The rules that make this free of lost wake-ups, each checked in every order of two threads by a model
 //! (`models`, `cargo test -p towpath-driver --lib --features loom models`):
@@ -37,7 +38,8 @@
 //!    arrival or is on the list.
 //! 2. The helper says that it falls asleep, and then looks for work; a user leaves work, and then looks
 //!    whether the helper sleeps. With a sequentially consistent fence between the two on both sides, one
-//!    of them sees the other.
+//!    of them sees the other. A flush that is pending already is not left again: the helper takes note of it first, and
+//!    then takes the lock that the user holds.
 //! 3. A user looks whether the helper is parked *after* taking the lock. So either the helper computed
 //!    its timeout after the user's change, or the user sees that it is parked.
 //! 4. Permits are granted in the order of the queue, under a lock of their own, and the thread that releases one
