@@ -123,11 +123,11 @@ impl AgentComparison {
         first: bool,
     ) -> Result<f64, String> {
         let near = InterleavedRace {
-            race: ours.begin(&self.trial_request(None))?,
+            race: ours.begin_beside(&self.trial_request(None))?,
             agent_pid: None,
         };
         let far = InterleavedRace {
-            race: ours.begin(&self.trial_request(agent))?,
+            race: ours.begin_beside(&self.trial_request(agent))?,
             agent_pid: agent.map(|agent| agent.child.id()),
         };
         let mut sides = if first { [near, far] } else { [far, near] };

@@ -223,7 +223,7 @@ impl Build {
         let agent = self.agent.as_ref().ok_or("no agent")?;
         let request = agent.trial_request(transport, workload, SPAN_S);
         Ok(InterleavedRace {
-            race: self.runner.begin(&request)?,
+            race: self.runner.begin_beside(&request)?,
             agent_pid: Some(agent.id()),
         })
     }
@@ -371,7 +371,7 @@ impl Line {
         }
         let begin = |build: &mut Build| -> Result<InterleavedRace, String> {
             Ok(InterleavedRace {
-                race: build.runner.begin(request)?,
+                race: build.runner.begin_beside(request)?,
                 agent_pid: None,
             })
         };

@@ -103,7 +103,22 @@ impl TrialRunner {
 
     /// Starts a race of one trial.
     pub fn begin(&mut self, ask: &TrialRequest) -> Result<RunningTrial, String> {
-        let (child, out) = self.start(ask)?;
+        self.begin_with(ask, |_| ())
+    }
+
+    /// Starts a race of one trial beside another one, for whose end it would wait otherwise.
+    pub fn begin_beside(&mut self, ask: &TrialRequest) -> Result<RunningTrial, String> {
+        self.begin_with(ask, |race| {
+            race.env("TOWPATH_RACE_LOCK", "none");
+        })
+    }
+
+    fn begin_with(
+        &mut self,
+        ask: &TrialRequest,
+        prepare: impl FnOnce(&mut Command),
+    ) -> Result<RunningTrial, String> {
+        let (child, out) = self.start(ask, prepare)?;
         Ok(RunningTrial {
             child,
             out,
@@ -114,7 +129,7 @@ impl TrialRunner {
     /// Seconds from the start of the program to its first trial's record.
     pub fn first_trial_s(&mut self, ask: &TrialRequest) -> Result<f64, String> {
         let began = Instant::now();
-        let (mut child, out) = self.start(ask)?;
+        let (mut child, out) = self.start(ask, |_| ())?;
         let trials = out.join("trials.jsonl");
         let mut first = None;
         while began.elapsed() < Duration::from_secs(20) {
@@ -131,7 +146,7 @@ impl TrialRunner {
 
     /// Largest resident memory, MB, of any process of a run.
     pub fn memory_mb(&mut self, ask: &TrialRequest) -> Result<f64, String> {
-        let (mut child, out) = self.start(ask)?;
+        let (mut child, out) = self.start(ask, |_| ())?;
         let mut most_kb = 0u64;
         while child
             .try_wait()
@@ -146,10 +161,16 @@ impl TrialRunner {
         Ok(most_kb as f64 / 1000.0)
     }
 
-    fn start(&mut self, ask: &TrialRequest) -> Result<(Child, PathBuf), String> {
+    fn start(
+        &mut self,
+        ask: &TrialRequest,
+        prepare: impl FnOnce(&mut Command),
+    ) -> Result<(Child, PathBuf), String> {
         self.runs += 1;
         let out = self.folder.join(self.runs.to_string());
-        let child = Command::new(&self.program)
+        let mut race = Command::new(&self.program);
+        prepare(&mut race);
+        let child = race
             .args([
                 "race",
                 ask.transport,
