@@ -69,9 +69,11 @@ impl Wanted {
     }
 }
 
-/// Where the receiver of `number` says what it has released.
+/// Where the receiver of `number`, below [`RECEIVERS_MAX`], says what it has released. The compiler is to know that it is in the
+/// page of the ends' words.
+#[inline]
 pub(crate) fn tail_of(number: u32) -> usize {
-    TAILS + 128 * number as usize
+    TAILS + 128 * number.min(RECEIVERS_MAX - 1) as usize
 }
 
 /// Each receiver reads each message: its position, and how much of what is behind it is known.

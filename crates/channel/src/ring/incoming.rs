@@ -114,6 +114,7 @@ pub(crate) trait Incoming {
     }
 
     /// The next message, if this end gets one within `limit`, after a look that found none. Another end may be faster with one that has arrived.
+    #[cold]
     fn wait_for_next(&mut self, limit: Duration) -> Result<NextMessage<Self::Claim>, ChannelError> {
         let mut left = limit;
         loop {
