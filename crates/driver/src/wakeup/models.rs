@@ -72,7 +72,9 @@ fn models_helper_sees_listed_store_or_is_woken() {
         let store = producer.note_unsubmitted().unwrap();
         state.note_unsubmitted(AssociationId(0), store);
     };
-    work_is_never_missed(HelperSleep::Idle, list);
+    for sleep in [HelperSleep::Flushing, HelperSleep::Idle] {
+        work_is_never_missed(sleep, list);
+    }
 }
 
 /// Rule 3: the helper sleeps until a timeout that is as a user left it, or that user wakes it.
