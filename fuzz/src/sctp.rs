@@ -2,8 +2,9 @@
 #![allow(dead_code, reason = "each target uses its own part")]
 
 use core::time::Duration;
+use engine::test_kit::{positions, take_packets};
 use engine::{
-    Address, AssociationId, Associations, AssociationsExt, Batch, Bytes, Close, Deliveries, Event,
+    Address, AssociationId, Associations, AssociationsExt, Bytes, Close, Deliveries, Event,
     Instant, Note, Protocol, Received, Reliability, Secret, SendFlags,
 };
 use engine_sctp::numbers::{LongTsn, StreamId};
@@ -281,23 +282,10 @@ impl Pair {
 
     fn step(&mut self) {
         let now = self.instant();
-        let mut batch = Batch::new(16);
         for from in 0..2 {
             self.ends[from].handle_timeout(now);
-            loop {
-                batch.clear();
-                self.ends[from].poll_transmit(now, &mut batch);
-                if batch.is_empty() {
-                    break;
-                }
-                for packet in batch.packets() {
-                    let mut octets = Vec::new();
-                    batch.write(packet, &mut octets, |_, range, out| {
-                        out.extend(range.clone().map(|at| at as u8));
-                    });
-                    self.waiting.push((from, octets));
-                }
-            }
+            let sent = take_packets(&mut self.ends[from], now, 16, positions);
+            (self.waiting).extend(sent.into_iter().map(|(_, octets)| (from, octets)));
             while let Some(event) = self.ends[from].poll_event() {
                 match event {
                     Event::Accepted(id, _) => self.ids[from].push(id),

@@ -1,5 +1,6 @@
 //! Datagrams between two endpoints.
 
+use engine::test_kit::take_packets;
 use engine::{
     Address, AssociationId, Associations, Batch, Bytes, Close, CloseReason, Deliveries, Event,
     Instant, Note, Path, Protocol, Received, SendFlags, SplitMix64,
@@ -34,23 +35,12 @@ fn packets(sender: &mut Udp, lens: &[u64]) -> Vec<Vec<u8>> {
         };
         sender.submit(START, id, end, SendFlags::END_OF_MESSAGE, &note);
     }
-    let mut packets = Vec::new();
-    let mut batch = Batch::new(3);
-    loop {
-        batch.clear();
-        sender.poll_transmit(START, &mut batch);
-        if batch.is_empty() {
-            return packets;
-        }
-        assert_eq!(batch.path(), Some(Path::to(Address::Station(2))));
-        for packet in batch.packets() {
-            let mut octets = Vec::new();
-            batch.write(packet, &mut octets, |_, range, out| {
-                out.extend(range.clone().map(byte))
-            });
-            packets.push(octets);
-        }
-    }
+    let sent = take_packets(sender, START, 3, |_, range, out| {
+        out.extend(range.clone().map(byte))
+    });
+    let all_to_2 = sent.iter().all(|(to, _)| *to == Address::Station(2));
+    assert!(all_to_2, "{sent:?}");
+    sent.into_iter().map(|(_, octets)| octets).collect()
 }
 
 /// The messages that arrive: their number and octets.

@@ -33,9 +33,10 @@ struct Requests {
     waiting: BTreeMap<u64, Request>,
 }
 
-/// What a message control block says beside the message.
+/// What a message control block says beside the message: struct vmtp_mcb of `towpath_vmtp.h`.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ControlBlock {
+pub struct ControlBlock {
     /// Of a call the server; of a reply who answered; of a request who is called.
     pub(crate) entity: u64,
     /// Of a request who calls.

@@ -166,7 +166,13 @@ impl DatagramSocket {
 
     /// Receives one datagram, or what is left of one that is received in parts.
     #[inline]
-    pub(crate) fn recv(&mut self, buffer: &mut [u8], block: bool) -> io::Result<usize> {
+    pub(crate) fn recv(&mut self, buffer: &mut [u8], block: bool) -> io::Result<Option<usize>> {
+        self.recv_datagram(buffer, block).map(Some)
+    }
+
+    /// As [`recv`](DatagramSocket::recv); there is no end.
+    #[inline]
+    pub(crate) fn recv_datagram(&mut self, buffer: &mut [u8], block: bool) -> io::Result<usize> {
         if !self.rest.is_empty() {
             return Ok(self.rest.take(buffer));
         }

@@ -10,7 +10,7 @@ pub(crate) use kept::{connect_again, connect_shared, listen_shared};
 use crate::cells;
 use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, CircuitResult, ConnectionInfo, Interest, LentArrival, Listener,
-    NoConnectionInfo, Note, Part, Reach, ReceiveCounts, Rendezvous, Reserved,
+    NoConnectionInfo, Note, Part, ReceiveCounts, Rendezvous, Reserved,
 };
 use crate::engine_endpoint::{EngineEndpoint, open_endpoint};
 use crate::engine_setup::{EngineSetup, ReadConnection, ReceiveBufferPosting};
@@ -145,10 +145,8 @@ struct EngineListener<M: Medium, E: Associations> {
 
 impl<M: Medium, E: Associations + Send + 'static> Listener for EngineListener<M, E> {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        let lines: Vec<&str> = self.endpoints.iter().map(|end| end.line.as_str()).collect();
-        Ok(Rendezvous::new(
-            Reach::Network,
-            lines.join("\n").into_bytes(),
+        Ok(socket::rendezvous_of(
+            self.endpoints.iter().map(|end| &end.line),
         ))
     }
 

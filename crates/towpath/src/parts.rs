@@ -87,31 +87,65 @@ macro_rules! carries_no_notes {
 }
 pub(crate) use carries_no_notes;
 
+/// The methods of a [`Circuit`](crate::Circuit) of a byte stream that copies what is sent and what arrived, and carries nothing
+/// beside it.
+macro_rules! copies_stream {
+    () => {
+        $crate::parts::carries_no_notes! {}
+
+        fn receive_part(
+            &mut self,
+            buffer: &mut [u8],
+        ) -> std::io::Result<Option<$crate::contract::Part>> {
+            Ok($crate::parts::part_of_stream(self.recv(buffer)?))
+        }
+
+        $crate::parts::lends_nothing! {}
+    };
+}
+pub(crate) use copies_stream;
+
 /// The methods of a [`Circuit`](crate::Circuit) that has one way to send and one to receive, with a flag whether to block.
 macro_rules! blocks_by_flag {
-    ($send:ident, $receive:ident) => {
+    ($($send:ident).+, $($receive:ident).+) => {
         #[inline]
         fn try_send(&mut self, message: &[u8]) -> std::io::Result<()> {
-            self.$send(message, false)
+            self$(.$send)+(message, false)
         }
 
         #[inline]
         fn try_recv(&mut self, buffer: &mut [u8]) -> std::io::Result<Option<usize>> {
-            self.$receive(buffer, false)
+            self$(.$receive)+(buffer, false)
         }
 
         #[inline]
         fn send(&mut self, message: &[u8]) -> std::io::Result<()> {
-            self.$send(message, true)
+            self$(.$send)+(message, true)
         }
 
         #[inline]
         fn recv(&mut self, buffer: &mut [u8]) -> std::io::Result<Option<usize>> {
-            self.$receive(buffer, true)
+            self$(.$receive)+(buffer, true)
         }
     };
 }
 pub(crate) use blocks_by_flag;
+
+/// The methods of a [`Circuit`](crate::Circuit) of a transport without connections: no direction is ended.
+macro_rules! connectionless {
+    () => {
+        fn finish(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+
+        fn connection_info(
+            &self,
+        ) -> Result<$crate::contract::ConnectionInfo, $crate::contract::NoConnectionInfo> {
+            Err($crate::connection_info::NO_CONNECTION)
+        }
+    };
+}
+pub(crate) use connectionless;
 
 /// The methods of a [`Circuit`](crate::Circuit) that is ready when its `socket` is.
 macro_rules! ready_as_socket {

@@ -1,7 +1,6 @@
 //! A circuit on a datagram socket, with one system call per message.
 
-use crate::connection_info;
-use crate::contract::{Circuit, CircuitResult, ConnectionInfo, Interest, NoConnectionInfo, Part};
+use crate::contract::{Circuit, CircuitResult, Interest, Part};
 use crate::datagram::DatagramSocket;
 use crate::options::Options;
 use crate::parts;
@@ -33,25 +32,7 @@ pub(crate) fn plain_circuit(port: DatagramSocket, _options: &Options) -> Circuit
 }
 
 impl Circuit for PlainCircuit {
-    #[inline]
-    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.socket.send(message, false)
-    }
-
-    #[inline]
-    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.socket.recv(buffer, false).map(Some)
-    }
-
-    #[inline]
-    fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.socket.send(message, true)
-    }
-
-    #[inline]
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.socket.recv(buffer, true).map(Some)
-    }
+    parts::blocks_by_flag! { socket.send, socket.recv }
 
     parts::carries_no_notes! {}
 
@@ -61,19 +42,13 @@ impl Circuit for PlainCircuit {
 
     parts::lends_nothing! {}
 
-    fn finish(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
     engine::forward! { self.socket;
         fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()>;
         fn descriptor(&self) -> Option<BorrowedFd<'_>>;
         fn counts(&self) -> BTreeMap<String, u64>;
     }
 
-    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
-        Err(connection_info::NO_CONNECTION)
-    }
+    parts::connectionless! {}
 
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = self.socket.effective();

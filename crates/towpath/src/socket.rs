@@ -31,6 +31,12 @@ pub(crate) fn decode_address(bytes: &[u8]) -> io::Result<SocketAddr> {
     })
 }
 
+/// The address of a listener on a network: a line a circuit, as [`rendezvous_entry`] takes them.
+pub(crate) fn rendezvous_of(lines: impl IntoIterator<Item = impl ToString>) -> Rendezvous {
+    let lines: Vec<String> = lines.into_iter().map(|line| line.to_string()).collect();
+    Rendezvous::new(Reach::Network, lines.join("\n").into_bytes())
+}
+
 /// Entry `index` of a rendezvous that has one line per circuit.
 pub(crate) fn rendezvous_entry(bytes: &[u8], index: usize) -> io::Result<&[u8]> {
     bytes

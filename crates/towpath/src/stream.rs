@@ -1,6 +1,6 @@
 //! Shared by the stream-socket transports: the circuit on a connected socket.
 
-use crate::contract::{Circuit, ConnectionInfo, NoConnectionInfo, Part};
+use crate::contract::{Circuit, ConnectionInfo, NoConnectionInfo};
 use crate::options::Options;
 use crate::parts;
 use crate::socket::{self, UnsentTail};
@@ -97,6 +97,12 @@ impl StreamCircuit {
     }
 
     #[inline]
+    fn send_whole(&mut self, message: &[u8], block: bool) -> io::Result<()> {
+        self.send_calls += 1;
+        self.unsent.send(self.socket.as_fd(), message, block)
+    }
+
+    #[inline]
     fn read(&mut self, buffer: &mut [u8], block: bool) -> io::Result<Option<usize>> {
         self.receive_calls += 1;
         let len = buffer.len().min(self.read_len);
@@ -109,35 +115,9 @@ impl StreamCircuit {
 }
 
 impl Circuit for StreamCircuit {
-    #[inline]
-    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.send_calls += 1;
-        self.unsent.send(self.socket.as_fd(), message, false)
-    }
+    parts::blocks_by_flag! { send_whole, read }
 
-    #[inline]
-    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.read(buffer, false)
-    }
-
-    #[inline]
-    fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.send_calls += 1;
-        self.unsent.send(self.socket.as_fd(), message, true)
-    }
-
-    #[inline]
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.read(buffer, true)
-    }
-
-    parts::carries_no_notes! {}
-
-    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
-        Ok(parts::part_of_stream(self.recv(buffer)?))
-    }
-
-    parts::lends_nothing! {}
+    parts::copies_stream! {}
 
     fn flush(&mut self) -> io::Result<()> {
         self.unsent.flush(self.socket.as_fd(), true)

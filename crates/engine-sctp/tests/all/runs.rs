@@ -2,11 +2,12 @@
 //! packets leave, and the user gets the same, as when each message is submitted and delivered by itself.
 
 use crate::drawn::seeds;
+use crate::support::PUSHED;
 use core::time::Duration;
-use engine::test_kit::InFlight;
+use engine::test_kit::{InFlight, written};
 use engine::{
     Address, AssociationId, Associations, Batch, Bytes, Close, Deliveries, Instant, Note, Protocol,
-    Received, Secret, SendFlags, SplitMix64, submit_each,
+    Received, Secret, SplitMix64, submit_each,
 };
 use engine_sctp::{Sctp, SctpConfig};
 
@@ -70,11 +71,7 @@ impl World {
             true => self.ends[0].submit_all(self.now, self.id, &ends),
             false => submit_each(&mut self.ends[0], self.now, self.id, &ends),
         }
-        let flags = SendFlags {
-            push: true,
-            ..SendFlags::END_OF_MESSAGE
-        };
-        self.ends[0].submit(self.now, self.id, end + 5, flags, note);
+        self.ends[0].submit(self.now, self.id, end + 5, PUSHED, note);
     }
 
     fn run(&mut self, for_ms: u64) {
@@ -105,11 +102,10 @@ impl World {
             if batch.is_empty() {
                 break;
             }
-            for packet in batch.packets() {
-                let mut octets = Vec::new();
-                batch.write(packet, &mut octets, |_, range, out| {
-                    out.extend(range.clone().map(|at| (at * 31 + at / 251) as u8));
-                });
+            let sent = written(&batch, |_, range, out| {
+                out.extend(range.clone().map(|at| (at * 31 + at / 251) as u8));
+            });
+            for octets in sent {
                 self.sent.push(octets.clone());
                 let copies = [1, 1, 1, 1, 1, 1, 1, 1, 0, 2][self.faults.below(10) as usize];
                 for _ in 0..copies {

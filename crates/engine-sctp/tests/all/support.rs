@@ -182,11 +182,13 @@ impl User {
     }
 }
 
+/// The flags of a message that is not coalesced.
+pub const PUSHED: SendFlags = SendFlags {
+    push: true,
+    ..SendFlags::END_OF_MESSAGE
+};
+
 /// Submits one message of `len` bytes directly.
 pub fn submit_message(engine: &mut Sctp, id: AssociationId, end: u64, note: &Note) {
-    let flags = SendFlags {
-        push: true,
-        ..SendFlags::END_OF_MESSAGE
-    };
-    engine.submit(engine::Instant::from_nanos(1), id, end, flags, note);
+    engine.submit(engine::Instant::from_nanos(1), id, end, PUSHED, note);
 }

@@ -1,5 +1,7 @@
 //! Socket addresses as C passes them.
 
+use super::errno::os_error;
+use std::io;
 use std::mem;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
@@ -37,6 +39,20 @@ pub(super) unsafe fn read(
         }
         _ => None,
     }
+}
+
+/// The address that C passed, or EAFNOSUPPORT.
+///
+/// # Safety
+///
+/// `address` is null or points to `len` octets.
+pub(super) unsafe fn required(
+    address: *const libc::sockaddr,
+    len: libc::socklen_t,
+) -> io::Result<SocketAddr> {
+    // SAFETY: the caller's promise.
+    let found = unsafe { read(address, len) };
+    found.ok_or_else(|| os_error(libc::EAFNOSUPPORT))
 }
 
 /// Whether C passed AF_UNSPEC.

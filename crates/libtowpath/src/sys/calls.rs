@@ -12,20 +12,6 @@ use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, IntoRawFd};
 use std::panic::catch_unwind;
 
-/// The address that C passed, or EAFNOSUPPORT.
-///
-/// # Safety
-///
-/// `address` is null or points to `len` octets.
-unsafe fn parse_address(
-    address: *const libc::sockaddr,
-    len: libc::socklen_t,
-) -> io::Result<SocketAddr> {
-    // SAFETY: the caller's promise.
-    let found = unsafe { address::read(address, len) };
-    found.ok_or_else(|| io::Error::from_raw_os_error(libc::EAFNOSUPPORT))
-}
-
 /// socket(2).
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
@@ -38,7 +24,7 @@ pub extern "C" fn towpath_socket(
         // SAFETY: no memory is passed.
         return unsafe { libc::socket(family, kind, protocol) };
     }
-    let made = return_to_c(|| {
+    return_to_c(|| {
         let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         let of = match kind & !flags {
             libc::SOCK_STREAM => SocketKind::Stream,
@@ -48,9 +34,8 @@ pub extern "C" fn towpath_socket(
         };
         let (nonblocking, cloexec) = (libc::SOCK_NONBLOCK, libc::SOCK_CLOEXEC);
         let fd = calls::socket(of, kind & nonblocking != 0, kind & cloexec != 0)?;
-        Ok(fd.into_raw_fd() as isize)
-    });
-    made as libc::c_int
+        Ok(fd.into_raw_fd())
+    })
 }
 
 /// bind(2).
@@ -68,17 +53,16 @@ pub unsafe extern "C" fn towpath_bind(
     if let Some(done) = unsafe { sctp::bind(fd, address, len) } {
         return done;
     }
-    let done = dispatch(
+    dispatch(
         fd,
         |socket, _| {
             // SAFETY: the caller's promise.
-            let local = unsafe { parse_address(address, len) }?;
+            let local = unsafe { address::required(address, len) }?;
             calls::bind(socket, local).map(|()| 0)
         },
         // SAFETY: the caller's promise.
-        || unsafe { libc::bind(fd, address, len) } as isize,
-    );
-    done as libc::c_int
+        || unsafe { libc::bind(fd, address, len) },
+    )
 }
 
 /// listen(2).
@@ -88,13 +72,12 @@ pub extern "C" fn towpath_listen(fd: libc::c_int, backlog: libc::c_int) -> libc:
     if let Some(done) = sctp::listen(fd, backlog) {
         return done;
     }
-    let done = dispatch(
+    dispatch(
         fd,
         |socket, _| calls::listen(socket, backlog).map(|()| 0),
         // SAFETY: no memory is passed.
-        || unsafe { libc::listen(fd, backlog) } as isize,
-    );
-    done as libc::c_int
+        || unsafe { libc::listen(fd, backlog) },
+    )
 }
 
 /// accept(2).
@@ -130,18 +113,17 @@ pub unsafe extern "C" fn towpath_accept4(
     }
     let nonblocking = flags & libc::SOCK_NONBLOCK != 0;
     let cloexec = flags & libc::SOCK_CLOEXEC != 0;
-    let done = dispatch(
+    dispatch(
         fd,
         |socket, fd| {
             let (fd, peer) = calls::accept(socket, fd, nonblocking, cloexec)?;
             // SAFETY: the caller's promise.
             unsafe { address::write(peer, address, len) };
-            Ok(fd.into_raw_fd() as isize)
+            Ok(fd.into_raw_fd())
         },
         // SAFETY: the caller's promise.
-        || unsafe { libc::accept4(fd, address, len, flags) } as isize,
-    );
-    done as libc::c_int
+        || unsafe { libc::accept4(fd, address, len, flags) },
+    )
 }
 
 /// connect(2).
@@ -159,7 +141,7 @@ pub unsafe extern "C" fn towpath_connect(
     if let Some(done) = unsafe { sctp::connect(fd, address, len) } {
         return done;
     }
-    let done = dispatch(
+    dispatch(
         fd,
         |socket, fd| {
             // SAFETY: the caller's promise.
@@ -167,7 +149,7 @@ pub unsafe extern "C" fn towpath_connect(
                 return calls::disconnect(socket).map(|()| 0);
             }
             // SAFETY: the caller's promise.
-            let peer = unsafe { parse_address(address, len) }?;
+            let peer = unsafe { address::required(address, len) }?;
             calls::connect(socket, fd, peer).map(|()| 0)
         },
         || {
@@ -176,10 +158,9 @@ pub unsafe extern "C" fn towpath_connect(
             if done == 0 {
                 super::datagrams::note_peer(fd);
             }
-            done as isize
+            done
         },
-    );
-    done as libc::c_int
+    )
 }
 
 /// getsockname(2) or getpeername(2).
@@ -198,7 +179,7 @@ unsafe fn return_address(
     ours: fn(&Socket) -> io::Result<SocketAddr>,
     system: AddressCall,
 ) -> libc::c_int {
-    let done = dispatch_after_fork(
+    dispatch_after_fork(
         fd,
         |socket, _| {
             let found = ours(socket)?;
@@ -207,9 +188,8 @@ unsafe fn return_address(
             Ok(0)
         },
         // SAFETY: the caller's promise.
-        || unsafe { system(fd, address, len) } as isize,
-    );
-    done as libc::c_int
+        || unsafe { system(fd, address, len) },
+    )
 }
 
 /// getsockname(2).
@@ -259,16 +239,15 @@ pub extern "C" fn towpath_shutdown(fd: libc::c_int, how: libc::c_int) -> libc::c
     }
     super::direct::towpath_leave_to_kernel(fd);
     // SAFETY: no memory is passed.
-    let system = || unsafe { libc::shutdown(fd, how) } as isize;
-    let done = dispatch(
+    let system = || unsafe { libc::shutdown(fd, how) };
+    dispatch(
         fd,
         |socket, _| {
             calls::shutdown(socket, how != libc::SHUT_WR)?;
             super::errno::check_errno(system())
         },
         system,
-    );
-    done as libc::c_int
+    )
 }
 
 /// close(2). Written data are still sent, unless SO_LINGER has 0 seconds: then the connection is

@@ -29,7 +29,7 @@ pub extern "C" fn towpath_adopt_datagrams(fd: libc::c_int, deferred: libc::c_int
         crate::calls::register_exit_hook();
         Ok(0)
     };
-    return_to_c(adopted) as libc::c_int
+    return_to_c(adopted)
 }
 
 /// Whether a descriptor is a datagram socket with a stream: 1 or 0.

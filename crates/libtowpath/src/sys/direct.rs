@@ -50,7 +50,7 @@ pub(crate) fn epoll_ctl(
 ) -> io::Result<()> {
     // SAFETY: the event is there. A descriptor that is not open is an error.
     let done = unsafe { libc::epoll_ctl(set, operation.number(), fd, &raw mut event) };
-    check_errno(done as isize).map(drop)
+    check_errno(done).map(drop)
 }
 
 /// Adds one to an eventfd.
@@ -296,7 +296,7 @@ pub unsafe extern "C" fn towpath_epoll_ctl(
         known.control(&connection, fd, operation, given)
     };
     match catch_unwind(ours) {
-        Ok(Some(result)) => return_to_c(|| result.map(|()| 0)) as libc::c_int,
+        Ok(Some(result)) => return_to_c(|| result.map(|()| 0)),
         // SAFETY: the caller's promise.
         _ => unsafe { libc::epoll_ctl(set, operation, fd, event) },
     }
@@ -327,7 +327,7 @@ pub unsafe extern "C" fn towpath_epoll_pwait(
         // SAFETY: the caller's promise.
         return unsafe { libc::epoll_pwait(set, events, count, timeout_ms, mask) };
     };
-    let waited = return_to_c(|| {
+    return_to_c(|| {
         let kernel = |count: usize, limit_ms: i32| {
             // SAFETY: the caller's promise.
             unsafe { kernel_wait(set, count, limit_ms, mask) }
@@ -340,9 +340,8 @@ pub unsafe extern "C" fn towpath_epoll_pwait(
             // SAFETY: the caller has room for as many.
             unsafe { events.add(index).write_unaligned(*event) };
         }
-        Ok(found.len().min(events_max) as isize)
-    });
-    waited as libc::c_int
+        Ok(found.len().min(events_max) as libc::c_int)
+    })
 }
 
 /// Waits for a set that has no direct connections; it may get some meanwhile.
@@ -390,7 +389,7 @@ unsafe fn kernel_wait(
     let place = events.as_mut_ptr();
     // SAFETY: there is room for as many events; the mask is the caller's promise.
     let found = unsafe { libc::epoll_pwait(set, place, room, limit_ms, mask) };
-    let found = check_errno(found as isize)?;
+    let found = check_errno(found)?;
     // SAFETY: the kernel has written as many.
     unsafe { events.set_len(found as usize) };
     Ok(events)

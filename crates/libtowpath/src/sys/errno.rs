@@ -24,8 +24,8 @@ pub(crate) fn errno_of(error: &io::Error) -> libc::c_int {
     })
 }
 
-/// A result as C expects it: a value, or -1 and errno. Panics become EIO.
-pub(super) fn return_to_c(call: impl FnOnce() -> io::Result<isize>) -> isize {
+/// A result as C expects it, an int or a length: a value, or -1 and errno. Panics become EIO.
+pub(super) fn return_to_c<R: From<i8>>(call: impl FnOnce() -> io::Result<R>) -> R {
     let error = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(value)) => return value,
         Ok(Err(error)) => errno_of(&error),
@@ -33,24 +33,24 @@ pub(super) fn return_to_c(call: impl FnOnce() -> io::Result<isize>) -> isize {
     };
     // SAFETY: errno is this thread's own.
     unsafe { *libc::__errno_location() = error };
-    -1
+    R::from(-1)
 }
 
 /// The result of a system call, with errno if it failed.
-pub(super) fn check_errno(value: isize) -> io::Result<isize> {
-    match value {
-        -1 => Err(io::Error::last_os_error()),
-        value => Ok(value),
+pub(super) fn check_errno<R: From<i8> + PartialEq>(value: R) -> io::Result<R> {
+    match value == R::from(-1) {
+        true => Err(io::Error::last_os_error()),
+        false => Ok(value),
     }
 }
 
 /// Runs `ours` if `fd` is a PF_XTP socket and this process has the library's threads, else
 /// `system`.
-pub(super) fn dispatch(
+pub(super) fn dispatch<R: From<i8>>(
     fd: libc::c_int,
-    ours: impl FnOnce(&Arc<Socket>, BorrowedFd<'_>) -> io::Result<isize>,
-    system: impl FnOnce() -> isize,
-) -> isize {
+    ours: impl FnOnce(&Arc<Socket>, BorrowedFd<'_>) -> io::Result<R>,
+    system: impl FnOnce() -> R,
+) -> R {
     if fd < 0 || !owns_threads() {
         return system();
     }
@@ -58,11 +58,11 @@ pub(super) fn dispatch(
 }
 
 /// As [`dispatch`], also in a forked child, which may use its parent's sockets.
-pub(super) fn dispatch_after_fork(
+pub(super) fn dispatch_after_fork<R: From<i8>>(
     fd: libc::c_int,
-    ours: impl FnOnce(&Arc<Socket>, BorrowedFd<'_>) -> io::Result<isize>,
-    system: impl FnOnce() -> isize,
-) -> isize {
+    ours: impl FnOnce(&Arc<Socket>, BorrowedFd<'_>) -> io::Result<R>,
+    system: impl FnOnce() -> R,
+) -> R {
     match (fd < 0, owns_threads()) {
         (true, _) => system(),
         (_, true) => dispatch_with(fd, socket_table::find, ours, system),
@@ -76,12 +76,12 @@ pub(super) fn dispatch_after_fork(
     }
 }
 
-fn dispatch_with(
+fn dispatch_with<R: From<i8>>(
     fd: libc::c_int,
     find: impl FnOnce(BorrowedFd<'_>) -> Option<Arc<Socket>>,
-    ours: impl FnOnce(&Arc<Socket>, BorrowedFd<'_>) -> io::Result<isize>,
-    system: impl FnOnce() -> isize,
-) -> isize {
+    ours: impl FnOnce(&Arc<Socket>, BorrowedFd<'_>) -> io::Result<R>,
+    system: impl FnOnce() -> R,
+) -> R {
     // SAFETY: the program says that the descriptor is open; were it not, every use of it would
     // give EBADF.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 mod address;
+mod arguments;
 mod calls;
 mod channels;
 mod datagrams;

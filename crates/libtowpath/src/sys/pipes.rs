@@ -49,16 +49,15 @@ unsafe fn make(
     watch_forks();
     let made = || {
         let mut made = [-1; 2];
-        check_errno(make(&mut made) as isize)?;
+        check_errno(make(&mut made))?;
         Ok(made)
     };
-    let done = return_to_c(|| {
+    return_to_c(|| {
         let made = pipes::make(kind, made)?;
         // SAFETY: the caller's promise.
         unsafe { ends.cast::<[RawFd; 2]>().write_unaligned(made) };
         Ok(0)
-    });
-    done as libc::c_int
+    })
 }
 
 /// pipe2(2), with a stream in front of the descriptors. Packets (O_DIRECT) and notifications are the kernel's.

@@ -76,9 +76,9 @@ unsafe fn send_stream(
 }
 
 /// Shuts the program's direction down.
-fn shutdown_write(fd: libc::c_int) -> io::Result<isize> {
+fn shutdown_write(fd: libc::c_int) -> io::Result<libc::c_int> {
     // SAFETY: no memory is passed.
-    check_errno(unsafe { libc::shutdown(fd, libc::SHUT_WR) } as isize)
+    check_errno(unsafe { libc::shutdown(fd, libc::SHUT_WR) })
 }
 
 /// Sends on a stream or datagram socket of the family, or by `system`.

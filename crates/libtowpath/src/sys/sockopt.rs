@@ -76,8 +76,8 @@ pub unsafe extern "C" fn towpath_setsockopt(
         return done;
     }
     // SAFETY: the caller's promise.
-    let system = || unsafe { libc::setsockopt(fd, level, name, value, len) } as isize;
-    let done = dispatch(
+    let system = || unsafe { libc::setsockopt(fd, level, name, value, len) };
+    dispatch(
         fd,
         |socket, _| match level {
             SOL_XTP if name == XTP_OPTION && !value.is_null() => {
@@ -102,8 +102,7 @@ pub unsafe extern "C" fn towpath_setsockopt(
             _ => check_errno(system()),
         },
         system,
-    );
-    done as libc::c_int
+    )
 }
 
 /// getsockopt(2). Returns the XTP options that were set, and stored TCP options.
@@ -124,8 +123,8 @@ pub unsafe extern "C" fn towpath_getsockopt(
         return done;
     }
     // SAFETY: the caller's promise.
-    let system = || unsafe { libc::getsockopt(fd, level, name, value, len) } as isize;
-    let done = dispatch_after_fork(
+    let system = || unsafe { libc::getsockopt(fd, level, name, value, len) };
+    dispatch_after_fork(
         fd,
         |socket, _| {
             let octets = match level {
@@ -145,8 +144,7 @@ pub unsafe extern "C" fn towpath_getsockopt(
             unsafe { write_value(&octets, value, len) }.map(|()| 0)
         },
         system,
-    );
-    done as libc::c_int
+    )
 }
 
 /// The number that C passed, or EINVAL.

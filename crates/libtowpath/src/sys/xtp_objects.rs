@@ -1,74 +1,9 @@
 //! Calls of `towpath_xtp.h`: groups, and messages with tags.
 
 use super::address;
-use super::errno::{os_error, return_to_c};
+use super::arguments::{limit, message, room, text};
+use super::errno::return_to_c;
 use crate::xtp_objects as objects;
-use std::ffi::CStr;
-use std::io;
-use std::net::SocketAddr;
-use std::time::Duration;
-
-/// A time-out in milliseconds: a negative one has no end.
-fn limit(timeout_ms: libc::c_int) -> Duration {
-    match u64::try_from(timeout_ms) {
-        Ok(ms) => Duration::from_millis(ms),
-        Err(_) => Duration::MAX,
-    }
-}
-
-/// The options that C passed; none for null.
-///
-/// # Safety
-///
-/// `text` is null or ends with a zero.
-unsafe fn options<'a>(text: *const libc::c_char) -> io::Result<&'a str> {
-    if text.is_null() {
-        return Ok("");
-    }
-    // SAFETY: the caller's promise.
-    let text = unsafe { CStr::from_ptr(text) };
-    text.to_str().map_err(|_| os_error(libc::EINVAL))
-}
-
-/// The address that C passed.
-///
-/// # Safety
-///
-/// `address` is null or points to `len` octets.
-unsafe fn required(address: *const libc::sockaddr, len: libc::socklen_t) -> io::Result<SocketAddr> {
-    // SAFETY: the caller's promise.
-    let read = unsafe { address::read(address, len) };
-    read.ok_or_else(|| os_error(libc::EAFNOSUPPORT))
-}
-
-/// The octets that C passed.
-///
-/// # Safety
-///
-/// `octets` points to `len` octets, or `len` is 0.
-unsafe fn message<'a>(octets: *const libc::c_void, len: usize) -> &'a [u8] {
-    if octets.is_null() || len == 0 {
-        return &[];
-    }
-    // SAFETY: the caller's promise.
-    unsafe { std::slice::from_raw_parts(octets.cast::<u8>(), len) }
-}
-
-/// The room that C passed, set to zero: none of it is read before it is written.
-///
-/// # Safety
-///
-/// `buffer` points to `size` octets that nobody else uses, or `size` is 0.
-unsafe fn room<'a>(buffer: *mut libc::c_void, size: usize) -> &'a mut [u8] {
-    if buffer.is_null() || size == 0 {
-        return &mut [];
-    }
-    // SAFETY: the caller's promise; the octets are initialised first.
-    unsafe {
-        std::ptr::write_bytes(buffer.cast::<u8>(), 0, size);
-        std::slice::from_raw_parts_mut(buffer.cast::<u8>(), size)
-    }
-}
 
 /// Joins a group.
 ///
@@ -81,17 +16,16 @@ pub unsafe extern "C" fn towpath_group_join(
     len: libc::socklen_t,
     interface: *const libc::sockaddr,
     interface_len: libc::socklen_t,
-    text: *const libc::c_char,
+    options: *const libc::c_char,
 ) -> libc::c_int {
-    let joined = return_to_c(|| {
+    return_to_c(|| {
         // SAFETY: the caller's promise.
-        let (group, near, text) = unsafe {
+        let (group, near, options) = unsafe {
             let near = address::read(interface, interface_len);
-            (required(group, len)?, near, options(text)?)
+            (address::required(group, len)?, near, text(options)?)
         };
-        objects::join(group, near, text).map(|number| number as isize)
-    });
-    joined as libc::c_int
+        objects::join(group, near, options)
+    })
 }
 
 /// The next stream of a receiver.
@@ -101,9 +35,8 @@ pub extern "C" fn towpath_group_accept(
     receiver: libc::c_int,
     timeout_ms: libc::c_int,
 ) -> libc::c_int {
-    let accept =
-        || objects::accept_stream(receiver, limit(timeout_ms)).map(|number| number as isize);
-    return_to_c(accept) as libc::c_int
+    let accept = || objects::accept_stream(receiver, limit(timeout_ms));
+    return_to_c(accept)
 }
 
 /// Octets of a stream.
@@ -137,17 +70,16 @@ pub unsafe extern "C" fn towpath_group_open(
     interface: *const libc::sockaddr,
     interface_len: libc::socklen_t,
     members: libc::c_uint,
-    text: *const libc::c_char,
+    options: *const libc::c_char,
 ) -> libc::c_int {
-    let opened = return_to_c(|| {
+    return_to_c(|| {
         // SAFETY: the caller's promise.
-        let (group, near, text) = unsafe {
+        let (group, near, options) = unsafe {
             let near = address::read(interface, interface_len);
-            (required(group, len)?, near, options(text)?)
+            (address::required(group, len)?, near, text(options)?)
         };
-        objects::open(group, near, members, text).map(|number| number as isize)
-    });
-    opened as libc::c_int
+        objects::open(group, near, members, options)
+    })
 }
 
 /// Waits until the members have joined.
@@ -155,7 +87,7 @@ pub unsafe extern "C" fn towpath_group_open(
 #[unsafe(no_mangle)]
 pub extern "C" fn towpath_group_wait(sender: libc::c_int, timeout_ms: libc::c_int) -> libc::c_int {
     let wait = || objects::with_sender(sender, |sender| sender.wait_ready(limit(timeout_ms)));
-    return_to_c(|| wait().map(|()| 0)) as libc::c_int
+    return_to_c(|| wait().map(|()| 0))
 }
 
 /// Sends to a group.
@@ -188,26 +120,25 @@ pub extern "C" fn towpath_group_finish(
 ) -> libc::c_int {
     let finish =
         || objects::with_sender(sender, |sender| sender.close(limit(timeout_ms)).map(drop));
-    return_to_c(|| finish().map(|()| 0)) as libc::c_int
+    return_to_c(|| finish().map(|()| 0))
 }
 
 /// Opens an endpoint of message circuits.
 ///
 /// # Safety
 ///
-/// `address` is as long as is said, `text` is null or ends with a zero.
+/// `address` is as long as is said, `options` is null or ends with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn towpath_messages_open(
     address: *const libc::sockaddr,
     len: libc::socklen_t,
-    text: *const libc::c_char,
+    options: *const libc::c_char,
 ) -> libc::c_int {
-    let opened = return_to_c(|| {
+    return_to_c(|| {
         // SAFETY: the caller's promise.
-        let (local, text) = unsafe { (required(address, len)?, options(text)?) };
-        objects::open_messages(local, text).map(|number| number as isize)
-    });
-    opened as libc::c_int
+        let (local, options) = unsafe { (address::required(address, len)?, text(options)?) };
+        objects::open_messages(local, options)
+    })
 }
 
 /// Where an endpoint is.
@@ -221,13 +152,12 @@ pub unsafe extern "C" fn towpath_messages_getsockname(
     address: *mut libc::sockaddr,
     len: *mut libc::socklen_t,
 ) -> libc::c_int {
-    let named = return_to_c(|| {
+    return_to_c(|| {
         let local = objects::local_addr(endpoint)?;
         // SAFETY: the caller's promise.
         unsafe { address::write(local, address, len) };
         Ok(0)
-    });
-    named as libc::c_int
+    })
 }
 
 /// The next circuit of a peer.
@@ -237,9 +167,8 @@ pub extern "C" fn towpath_messages_accept(
     endpoint: libc::c_int,
     timeout_ms: libc::c_int,
 ) -> libc::c_int {
-    let accept =
-        || objects::accept_circuit(endpoint, limit(timeout_ms)).map(|number| number as isize);
-    return_to_c(accept) as libc::c_int
+    let accept = || objects::accept_circuit(endpoint, limit(timeout_ms));
+    return_to_c(accept)
 }
 
 /// A circuit to a peer.
@@ -254,12 +183,11 @@ pub unsafe extern "C" fn towpath_messages_connect(
     len: libc::socklen_t,
     timeout_ms: libc::c_int,
 ) -> libc::c_int {
-    let connected = return_to_c(|| {
+    return_to_c(|| {
         // SAFETY: the caller's promise.
-        let to = unsafe { required(peer, len) }?;
-        objects::connect(endpoint, to, limit(timeout_ms)).map(|number| number as isize)
-    });
-    connected as libc::c_int
+        let to = unsafe { address::required(peer, len) }?;
+        objects::connect(endpoint, to, limit(timeout_ms))
+    })
 }
 
 /// Sends a message.
@@ -339,5 +267,5 @@ pub unsafe extern "C" fn towpath_messages_recv(
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn towpath_xtp_close(number: libc::c_int) -> libc::c_int {
-    return_to_c(|| objects::close(number).map(|()| 0)) as libc::c_int
+    return_to_c(|| objects::close(number).map(|()| 0))
 }

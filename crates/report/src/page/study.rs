@@ -185,50 +185,41 @@ fn clean(text: &str) -> String {
 }
 
 fn clean_all(texts: &[String]) -> Vec<String> {
-    texts
-        .iter()
-        .take(PARTS_MAX)
-        .map(|text| clean(text))
-        .collect()
+    parts(texts, |text| clean(text))
+}
+
+/// Of each of `all`, of so many as a page has at most, what `of` makes of it.
+fn parts<'a, T, U>(all: &'a [T], of: impl FnMut(&'a T) -> U) -> Vec<U> {
+    all.iter().take(PARTS_MAX).map(of).collect()
 }
 
 /// A study as a complete HTML document without external resources and scripts.
 pub fn study_html(study: &StudyPage) -> String {
-    let findings = study
-        .findings
-        .iter()
-        .take(PARTS_MAX)
-        .map(|finding| FindingRow {
-            says: clean(&finding.says),
-            word: clean(&finding.word),
-            found: clean(&finding.found),
-            class: match (finding.is_good, finding.is_bad) {
-                (true, _) => "held",
-                (_, true) => "refuted",
-                _ => "open",
-            },
-        });
+    let finding = |finding: &StudyFinding| FindingRow {
+        says: clean(&finding.says),
+        word: clean(&finding.word),
+        found: clean(&finding.found),
+        class: match (finding.is_good, finding.is_bad) {
+            (true, _) => "held",
+            (_, true) => "refuted",
+            _ => "open",
+        },
+    };
     let page = Page {
         title: clean(&study.title),
         cites: clean(&study.cites),
         quick: study.quick,
         summary: clean_all(&study.summary),
         text: blocks(&study.text),
-        findings: findings.collect(),
-        exhibits: study.exhibits.iter().take(PARTS_MAX).map(exhibit).collect(),
-        machine: study
-            .machine
-            .iter()
-            .take(PARTS_MAX)
-            .map(|(name, value)| (quantity::spaced(name), clean(value)))
-            .collect(),
+        findings: parts(&study.findings, finding),
+        exhibits: parts(&study.exhibits, exhibit),
+        machine: parts(&study.machine, |(name, value)| {
+            (quantity::spaced(name), clean(value))
+        }),
         again: clean(&study.again),
-        words: study
-            .words
-            .iter()
-            .take(PARTS_MAX)
-            .map(|(id, words, end)| (clean(id), quantity::clean(words, 2000), clean(end)))
-            .collect(),
+        words: parts(&study.words, |(id, words, end)| {
+            (clean(id), quantity::clean(words, 2000), clean(end))
+        }),
         style: super::STYLE,
     };
     super::render("study.html", &page)
@@ -236,28 +227,20 @@ pub fn study_html(study: &StudyPage) -> String {
 
 /// An index as a complete HTML document.
 pub fn studies_html(index: &IndexPage) -> String {
-    let studies = index.studies.iter().take(PARTS_MAX).map(|study| IndexRow {
+    let row = |study: &IndexStudy| IndexRow {
         href: clean(&study.href),
         title: clean(&study.title),
         cites: clean(&study.cites),
         lines: clean_all(&study.lines),
-        findings: study
-            .findings
-            .iter()
-            .take(PARTS_MAX)
-            .map(|(says, word, found)| (clean(says), clean(word), clean(found)))
-            .collect(),
-        costs: study
-            .costs
-            .iter()
-            .take(PARTS_MAX)
-            .map(|row| row.each_ref().map(|text| clean(text)))
-            .collect(),
-    });
+        findings: parts(&study.findings, |(says, word, found)| {
+            (clean(says), clean(word), clean(found))
+        }),
+        costs: parts(&study.costs, |row| row.each_ref().map(|text| clean(text))),
+    };
     let page = Index {
         title: clean(&index.title),
         lead: clean_all(&index.lead),
-        studies: studies.collect(),
+        studies: parts(&index.studies, row),
         style: super::STYLE,
     };
     super::render("studies.html", &page)
@@ -291,12 +274,7 @@ fn exhibit(exhibit: &StudyExhibit) -> Exhibit {
         title: clean(&exhibit.title),
         notes: clean_all(&exhibit.notes),
         head: clean_all(&exhibit.head),
-        rows: exhibit
-            .rows
-            .iter()
-            .take(PARTS_MAX)
-            .map(|row| clean_all(row))
-            .collect(),
+        rows: parts(&exhibit.rows, |row| clean_all(row)),
         figure: chart.map(|chart| Figure::new("", &plot(&exhibit.title, chart))),
         legend: legend.collect(),
     }

@@ -1,7 +1,7 @@
 //! A plan and a trial as most races have them, of which tests change what they are about.
 #![allow(dead_code, reason = "each test uses its own part")]
 
-use results::{BlockPlan, Cell, Plan, SCHEMA_VERSION, Status, Trial};
+use results::{BlockPlan, Cell, Plan, SCHEMA_VERSION, Trial};
 use std::collections::BTreeMap;
 
 pub fn plan(transports: &[&str]) -> Plan {
@@ -37,23 +37,7 @@ pub fn cell(transport: &str, workload: &str, size: u64) -> Cell {
 /// A trial that measured nothing.
 pub fn trial(block: u32, cell: Cell) -> Trial {
     Trial {
-        version: SCHEMA_VERSION,
-        index: 0,
-        block,
-        cell,
-        control: false,
-        status: Status::Ok,
-        reason: String::new(),
-        disturbed: Vec::new(),
-        started_s: 0.0,
         span_s: 0.2,
-        warm_up_s: 0.0,
-        metrics: BTreeMap::new(),
-        evidence: BTreeMap::new(),
-        histograms: BTreeMap::new(),
-        series: BTreeMap::new(),
-        ledger: None,
-        cpu: BTreeMap::new(),
-        effective: BTreeMap::new(),
+        ..Trial::empty(0, block, cell)
     }
 }

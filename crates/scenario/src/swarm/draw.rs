@@ -176,6 +176,12 @@ pub fn draw(seed: u64) -> String {
 /// The option of a station with a layer.
 const LAYER: &str = "layer = \"halves\"\n";
 
+/// The first lines of the scenario of `seed`.
+fn head(seed: u64) -> String {
+    let limit = HEALED_S + GRACE_S;
+    format!("name = \"swarm {seed}\"\nseed = {seed}\ntime_limit = \"{limit} s\"\n\n")
+}
+
 /// Stations with circuits of `only` or of a protocol that is drawn.
 fn circuits(seed: u64, below: Below<'_>, only: Option<Protocol>) -> String {
     let mut dice = Dice(SplitMix64::new(SplitMix64::at(0x5eed, seed)));
@@ -189,10 +195,7 @@ fn circuits(seed: u64, below: Below<'_>, only: Option<Protocol>) -> String {
     ]);
     let protocol = only.unwrap_or(protocol);
     let stations = dice.among(2, 6);
-    let mut text = format!(
-        "name = \"swarm {seed}\"\nseed = {seed}\ntime_limit = \"{} s\"\n\n",
-        HEALED_S + GRACE_S
-    );
+    let mut text = head(seed);
     let is_ether = match below.medium {
         Some(medium) => given_medium(&mut text, medium),
         None => medium(&mut dice, &mut text, stations, below.paths),

@@ -1,81 +1,50 @@
 //! The layers of several transports side by side.
 
-use super::tables::time_text;
-use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use super::tables::{each_size, side_by_side, time_text};
 use measure::profiled::Profile;
 use profile::table::{ProfileRow, SideProfile};
-use std::fmt::Write;
 
 /// A table for each side and size: rows are layers, columns transports.
 pub(super) fn text(all: &[Profile]) -> String {
-    let mut text = String::new();
-    let Some(first) = all.first() else {
-        return text;
-    };
-    for (at, side) in first.sides.iter().enumerate() {
-        for (place, column) in side.columns.iter().enumerate() {
-            let sides: Vec<&SideProfile> = all.iter().filter_map(|one| one.sides.get(at)).collect();
-            let transports = all.iter().map(|one| one.transport.as_str());
-            let table = table(transports, &sides, place);
-            // Writing to a String cannot fail.
-            let _ = writeln!(
-                text,
-                "{}, {} B: CPU time of a message by layer, ns\n{table}\n",
-                side.name, column.size
-            );
-        }
-    }
-    text
+    each_size(all, "CPU time of a message by layer, ns", |at, place| {
+        let sides: Vec<&SideProfile> = all.iter().filter_map(|one| one.sides.get(at)).collect();
+        let transports = all.iter().map(|one| one.transport.as_str());
+        Some(table(transports, &sides, place))
+    })
 }
 
 fn table<'a>(
     transports: impl Iterator<Item = &'a str>,
-    sides: &[&SideProfile],
+    sides: &[&'a SideProfile],
     place: usize,
 ) -> String {
-    let mut table = Table::new();
-    let rule = LineStyle::none().fill('\u{2500}').junction('\u{2500}');
-    table.load_style(TableStyle::new().header_separator(rule));
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    let right = |text: &str| Cell::new(text).set_alignment(CellAlignment::Right);
-    let header = std::iter::once(Cell::new("")).chain(transports.map(right));
-    table.set_header(header.collect::<Vec<_>>());
-    for name in layer_names(sides) {
-        let of_layer = |side: &&SideProfile| -> Option<f64> {
+    let value = |row: &ProfileRow| row.values.get(place).copied().flatten();
+    let of_layer = |name: &'a str| {
+        let layer = |side: &&SideProfile| {
             let mut layers = side.layers.iter();
-            value(&layers.find(|rows| rows.layer.name == name)?.layer, place)
+            value(&layers.find(|rows| rows.layer.name == name)?.layer)
         };
-        table.add_row(cells(&name, sides.iter().map(of_layer)));
-    }
-    let totals = sides.iter().map(|side| value(&side.total, place));
-    table.add_row(cells("on the processor", totals));
-    let off = sides.iter().map(|side| value(&side.off, place));
-    table.add_row(cells("off the processor", off));
-    table.trim_fmt()
-}
-
-fn value(row: &ProfileRow, place: usize) -> Option<f64> {
-    row.values.get(place).copied().flatten()
-}
-
-fn cells(name: &str, values: impl Iterator<Item = Option<f64>>) -> Vec<Cell> {
-    let text = |value: Option<f64>| value.map_or("-".to_owned(), time_text);
-    let right = |value| Cell::new(text(value)).set_alignment(CellAlignment::Right);
-    std::iter::once(Cell::new(name))
-        .chain(values.map(right))
-        .collect()
+        (name, sides.iter().map(layer).collect())
+    };
+    let mut rows: Vec<(&str, Vec<Option<f64>>)> =
+        layer_names(sides).into_iter().map(of_layer).collect();
+    let totals = sides.iter().map(|side| value(&side.total));
+    rows.push(("on the processor", totals.collect()));
+    let off = sides.iter().map(|side| value(&side.off));
+    rows.push(("off the processor", off.collect()));
+    side_by_side(transports, rows, time_text)
 }
 
 /// The layers of any of the sides, in the order of the first that has each.
-fn layer_names(sides: &[&SideProfile]) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
+fn layer_names<'a>(sides: &[&'a SideProfile]) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
     for side in sides {
         let mut after = 0;
         for rows in &side.layers {
             match names.iter().position(|name| *name == rows.layer.name) {
                 Some(place) => after = place + 1,
                 None => {
-                    names.insert(after, rows.layer.name.clone());
+                    names.insert(after, &rows.layer.name);
                     after += 1;
                 }
             }

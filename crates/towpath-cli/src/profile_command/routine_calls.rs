@@ -1,7 +1,6 @@
 //! Calls of kernel routines for a message: by size, and of several transports side by side.
 
-use super::tables::{cells, count_text, new_table};
-use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use super::tables::{cells, count_text, each_size, new_table, side_by_side};
 use measure::profiled::Profile;
 use profile::call_table::CallTable;
 use profile::table::{ProfileRow, SideProfile};
@@ -43,61 +42,18 @@ pub(super) fn table(side: &SideProfile, all: bool) -> String {
 
 /// A table for each side and size: rows are routines, columns transports.
 pub(super) fn beside(found: &[Profile], all: bool) -> String {
-    let mut text = String::new();
-    let Some(first) = found.first() else {
-        return text;
-    };
-    for (at, side) in first.sides.iter().enumerate() {
-        for (place, column) in side.columns.iter().enumerate() {
+    let rows_max = if all { usize::MAX } else { ROWS_MAX };
+    each_size(
+        found,
+        "calls of each kernel routine for a message",
+        |at, place| {
             let tables = found.iter().map(|one| one.sides.get(at)?.calls.as_ref());
-            let Some(tables) = tables.collect::<Option<Vec<&CallTable>>>() else {
-                continue;
-            };
+            let tables: Vec<&CallTable> = tables.collect::<Option<_>>()?;
             let names = found.iter().map(|one| one.transport.as_str());
-            let table = side_by_side(
-                names,
-                &tables,
-                place,
-                if all { usize::MAX } else { ROWS_MAX },
-            );
-            let _ = writeln!(
-                text,
-                "{}, {} B: calls of each kernel routine for a message\n{table}\n",
-                side.name, column.size
-            );
-        }
-    }
-    text
-}
-
-fn side_by_side<'a>(
-    transports: impl Iterator<Item = &'a str>,
-    tables: &[&CallTable],
-    place: usize,
-    rows_max: usize,
-) -> String {
-    let mut drawn = Table::new();
-    let rule = LineStyle::none().fill('\u{2500}').junction('\u{2500}');
-    drawn.load_style(TableStyle::new().header_separator(rule));
-    drawn.set_content_arrangement(ContentArrangement::Disabled);
-    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
-    let header = transports.map(|name| right(name.to_owned()));
-    drawn.set_header(
-        std::iter::once(Cell::new(""))
-            .chain(header)
-            .collect::<Vec<_>>(),
-    );
-    for (name, values) in rows(tables, place).into_iter().take(rows_max) {
-        let texts = values
-            .into_iter()
-            .map(|value| value.map_or("-".to_owned(), count_text));
-        drawn.add_row(
-            std::iter::once(Cell::new(name))
-                .chain(texts.map(right))
-                .collect::<Vec<_>>(),
-        );
-    }
-    drawn.trim_fmt()
+            let rows = rows(&tables, place).into_iter().take(rows_max);
+            Some(side_by_side(names, rows, count_text))
+        },
+    )
 }
 
 /// Routines that any of the tables has at a size, most calls first; a table that counted, but not this one, has 0.
@@ -169,7 +125,8 @@ mod tests {
                 ("udp_sendmsg", vec![Some(0.0), Some(1.0), None]),
             ]
         );
-        let text = side_by_side(["tcp", "udp", "xtp"].into_iter(), &tables, 0, 2);
+        let found = found.into_iter().take(2);
+        let text = side_by_side(["tcp", "udp", "xtp"].into_iter(), found, count_text);
         assert!(
             text.contains("tcp_sendmsg") && !text.contains("udp_sendmsg"),
             "{text}"

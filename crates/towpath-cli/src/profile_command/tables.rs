@@ -91,11 +91,66 @@ fn count_table(side: &SideProfile) -> String {
     format!("{}\n", table.trim_fmt())
 }
 
-pub(super) fn new_table(side: &SideProfile, corner: &str) -> Table {
+/// A table with a rule below its header, as wide as its texts.
+fn ruled_table() -> Table {
     let mut table = Table::new();
     let rule = LineStyle::none().fill('\u{2500}').junction('\u{2500}');
     table.load_style(TableStyle::new().header_separator(rule));
     table.set_content_arrangement(ContentArrangement::Disabled);
+    table
+}
+
+/// A table for each side and size of the first profile, under what it `shows`, where `table` has one.
+pub(super) fn each_size(
+    all: &[Profile],
+    shows: &str,
+    table: impl Fn(usize, usize) -> Option<String>,
+) -> String {
+    let mut text = String::new();
+    for (at, side) in all
+        .iter()
+        .take(1)
+        .flat_map(|first| first.sides.iter().enumerate())
+    {
+        for (place, column) in side.columns.iter().enumerate() {
+            if let Some(table) = table(at, place) {
+                text.push_str(&format!(
+                    "{}, {} B: {shows}\n{table}\n\n",
+                    side.name, column.size
+                ));
+            }
+        }
+    }
+    text
+}
+
+/// Transports side by side: rows are a name and a value of each, where there is one.
+pub(super) fn side_by_side<'a>(
+    transports: impl Iterator<Item = &'a str>,
+    rows: impl IntoIterator<Item = (&'a str, Vec<Option<f64>>)>,
+    text: fn(f64) -> String,
+) -> String {
+    let mut table = ruled_table();
+    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+    let header = transports.map(|name| right(name.to_owned()));
+    table.set_header(
+        [Cell::new("")]
+            .into_iter()
+            .chain(header)
+            .collect::<Vec<_>>(),
+    );
+    for (name, values) in rows {
+        let texts = values
+            .into_iter()
+            .map(|value| value.map_or("-".to_owned(), text));
+        let cells = [Cell::new(name)].into_iter().chain(texts.map(right));
+        table.add_row(cells.collect::<Vec<_>>());
+    }
+    table.trim_fmt()
+}
+
+pub(super) fn new_table(side: &SideProfile, corner: &str) -> Table {
+    let mut table = ruled_table();
     let mut header = vec![Cell::new(corner)];
     for column in &side.columns {
         let label = format!("{} B", column.size);

@@ -13,17 +13,14 @@ fn race(scratch: &Scratch, agent: &Agent, words: &[&str]) -> RunData {
     let start = ["race", "--to", agent.address(), "--sizes", "64"];
     let rest = ["--trial", "50ms", "--blocks", "1", "--no-control"];
     let rest = [&rest[..], &["--out", &out, "--no-report"]].concat();
-    let said = with_keys(&none, &[&start[..], words, &rest].concat());
-    assert_eq!(said.code, 0, "{}\n{}", said.err, said.out);
+    with_keys(&none, &[&start[..], words, &rest].concat()).exited(0);
     crate::schema::accepts_folder(&scratch.path("run"));
     RunData::read(&scratch.path("run")).expect("a result")
 }
 
 #[test]
 fn one_process_keeps_the_right_to_raw_sockets_and_nothing_else() {
-    let said = towpath(&["agent", "--raw", "lo,nowhere0", "--listen", "127.0.0.1:0"]);
-    assert_eq!(said.code, 2, "{}", said.err);
-    assert!(said.err.contains("nowhere0"), "{}", said.err);
+    towpath(&["agent", "--raw", "lo,nowhere0", "--listen", "127.0.0.1:0"]).failed(2, "nowhere0");
     if !rustix::process::geteuid().is_root() {
         eprintln!("SKIPPED: raw sockets need root");
         return;
@@ -85,8 +82,7 @@ fn frames_cross_by_the_command_line(scratch: &Scratch, agent: &Agent) {
     let out = scratch.text("named");
     let named = ["race", "xtp-ether", "--to", agent.address(), "--out", &out];
     let named = [&named[..], &["--interface", "lo"]].concat();
-    let said = with_keys(&scratch.text("none"), &named);
-    assert_eq!(said.code, 2, "{}", said.err);
+    with_keys(&scratch.text("none"), &named).exited(2);
 }
 
 #[test]
@@ -126,13 +122,9 @@ fn loads_run_on_both_hosts_as_far_as_the_agent_allows() {
         let start = ["race", "tcp", "--out", &out, "--to", agent.address()];
         with_keys(&none, &[&start[..], words].concat())
     };
-    let said = refused(&agent, &["--host-load", "2@receiver"]);
-    assert_eq!(said.code, 1, "{}", said.err);
-    assert!(said.err.contains("--max-load 2"), "{}", said.err);
+    refused(&agent, &["--host-load", "2@receiver"]).failed(1, "--max-load 2");
     let strict = Agent::start(&none, &[], 1);
-    let said = refused(&strict, &["--host-load", "1@receiver"]);
-    assert_eq!(said.code, 1, "{}", said.err);
-    assert!(said.err.contains("allows no load"), "{}", said.err);
+    refused(&strict, &["--host-load", "1@receiver"]).failed(1, "allows no load");
     for (words, part) in [
         (
             &["--host-load", "1", "--load-parts", "cpu"][..],
@@ -140,8 +132,6 @@ fn loads_run_on_both_hosts_as_far_as_the_agent_allows() {
         ),
         (&["--host-load", "1", "--together"], "omit --together"),
     ] {
-        let said = refused(&agent, words);
-        assert_eq!(said.code, 2, "{words:?}: {}", said.err);
-        assert!(said.err.contains(part), "{words:?}: {}", said.err);
+        refused(&agent, words).failed(2, part);
     }
 }

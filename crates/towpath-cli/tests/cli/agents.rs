@@ -1,6 +1,6 @@
 //! Keys, agents, and races against agents.
 
-use crate::support::{Scratch, children, finish, program, signal, towpath, wait_until};
+use crate::support::{Scratch, assert_has, children, finish, program, signal, towpath, wait_until};
 use results::{RunData, Status};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -89,8 +89,7 @@ pub fn with_keys(keys: &str, arguments: &[&str]) -> crate::support::CommandOutpu
 /// Creates keys that trust each other; gives the agent's public key.
 pub fn exchange_keys(near: &str, far: &str) -> String {
     let key_of = |keys: &str| {
-        let made = with_keys(keys, &["key", "new"]);
-        assert_eq!(made.code, 0, "{}", made.err);
+        let made = with_keys(keys, &["key", "new"]).exited(0);
         assert_eq!(with_keys(keys, &["key", "show"]).out, made.out);
         made.out.trim().to_owned()
     };
@@ -142,8 +141,8 @@ fn race_between_two_hosts_takes_five_commands() {
             "--sizes 64 --trial 20ms --blocks 1 --no-control --out",
             &out
         ),
-    );
-    assert_eq!(said.code, 0, "{}", said.err);
+    )
+    .exited(0);
     crate::schema::accepts_folder(&scratch.path("run"));
     let page = std::fs::read_to_string(scratch.path("run/report.html")).expect("a page");
     let way = format!("from here to {}. The baseline", agent.address());
@@ -183,8 +182,7 @@ fn together_races_against_several_agents_at_once() {
         let rest = words!("--blocks 1 --no-control --no-report --to", &both);
         with_keys(&none, &[&start[..], &rest, more].concat())
     };
-    let said = race(&["--together", "--out", &out]);
-    assert_eq!(said.code, 0, "{}", said.err);
+    let said = race(&["--together", "--out", &out]).exited(0);
     crate::schema::accepts_folder(&scratch.path("run"));
     let run = RunData::read(&scratch.path("run")).expect("a result");
     // Pilots and one block of two transports and two workloads.
@@ -288,9 +286,7 @@ fn key_without_home_is_refused() {
     command.args(["key", "new"]).current_dir(&scratch.0);
     command.stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let said = finish(command.spawn().expect("the program starts"));
-    assert_eq!(said.code, 1, "{}", said.out);
-    assert!(said.err.contains("set HOME"), "{}", said.err);
+    finish(command.spawn().expect("the program starts")).failed(1, "set HOME");
     let left = std::fs::read_dir(&scratch.0).expect("a folder").count();
     assert_eq!(left, 0, "a key lies in the current folder");
 }
@@ -395,11 +391,7 @@ fn systemd_unit_file_is_valid() {
     let mut arguments: Vec<&str> = arguments.collect();
     arguments.extend(["--listen", "somewhere"]);
     let said = with_keys(&scratch.text("none"), &arguments);
-    assert!(
-        said.err.contains("'somewhere' is no address"),
-        "{}",
-        said.err
-    );
+    assert_has(&said.err, "'somewhere' is no address");
 }
 
 #[test]
@@ -448,8 +440,7 @@ fn invalid_remote_options_are_refused_in_one_line() {
     let scratch = Scratch::new();
     let keys = scratch.text("keys");
     let refused = |arguments: &[&str], code: i32, words: &str| {
-        let said = with_keys(&keys, arguments);
-        assert_eq!(said.code, code, "{}", said.err);
+        let said = with_keys(&keys, arguments).exited(code);
         assert!(
             said.err.lines().count() == 1 && said.err.contains(words),
             "{}",

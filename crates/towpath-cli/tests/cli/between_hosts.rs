@@ -21,8 +21,7 @@ fn race_to_addresses(scratch: &Scratch, name: &str, to: &str, arguments: &[&str]
     let (none, out) = (scratch.text("none"), scratch.text(name));
     let start = ["race", "--to", to, "--sizes", "64"];
     let rest = ["--out", &out, "--no-report"];
-    let said = with_keys(&none, &[&start[..], arguments, &rest].concat());
-    assert_eq!(said.code, 0, "{}\n{}", said.err, said.out);
+    with_keys(&none, &[&start[..], arguments, &rest].concat()).exited(0);
     crate::schema::accepts_folder(&scratch.path(name));
     RunData::read(&scratch.path(name)).expect("a result")
 }
@@ -52,9 +51,7 @@ fn contestants_take_turns_through_an_agent_with_workers_for_all() {
     let out = scratch.text("refused");
     let race = ["race", "tcp", "udp", "--turns", "on", "--out", &out];
     let race = [&race[..], &["-w", "delay", "--to", few.address()]].concat();
-    let said = with_keys(&scratch.text("none"), &race);
-    assert_eq!(said.code, 2, "{}", said.err);
-    assert!(said.err.contains("--max-workers 3"), "{}", said.err);
+    with_keys(&scratch.text("none"), &race).failed(2, "--max-workers 3");
 }
 
 #[test]
@@ -130,8 +127,7 @@ fn race_to_an_agent_is_taken_on_there() {
         scratch.text("newer"),
     );
     let resume = ["race", "--resume", &path, "--blocks", "3", "--out", &out];
-    let said = with_keys(&none, &[&resume[..], &["--no-report"]].concat());
-    assert_eq!(said.code, 0, "{}", said.err);
+    with_keys(&none, &[&resume[..], &["--no-report"]].concat()).exited(0);
     let newer = RunData::read(&scratch.path("newer")).expect("a result");
     assert_eq!(newer.plan.transports, older.plan.transports);
     let agents = |run: &RunData| {

@@ -1,6 +1,6 @@
 //! The proxies of channels as programs use them.
 
-use crate::support::{Scratch, towpath};
+use crate::support::{Scratch, assert_has, towpath};
 use crate::xtp_tools::Tool;
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -76,13 +76,10 @@ fn socket_of_a_killed_proxy_is_replaced_and_other_files_are_not() {
     drop(UnixListener::bind(&path).expect("a new path"));
     let over = ["--over", "xtp-message", "127.0.0.1:9"];
     let near = Tool::start(&[&["channel", "proxy", &path][..], &over].concat());
-    let second = towpath(&[&["channel", "proxy", &path][..], &over].concat());
-    assert_eq!(second.code, 1, "{}", second.err);
-    assert!(second.err.contains("choose another path"), "{}", second.err);
+    towpath(&[&["channel", "proxy", &path][..], &over].concat()).failed(1, "choose another path");
     near.stop();
     std::fs::write(&path, "kept").expect("written");
-    let onto_file = towpath(&[&["channel", "proxy", &path][..], &over].concat());
-    assert_eq!(onto_file.code, 1, "{}", onto_file.err);
+    towpath(&[&["channel", "proxy", &path][..], &over].concat()).exited(1);
     assert_eq!(std::fs::read_to_string(&path).expect("there"), "kept");
 }
 
@@ -95,9 +92,9 @@ fn transport_that_cannot_carry_channels_is_refused() {
         ("xtp-message,colour=red", "no option 'colour'"),
     ] {
         let path = "/nowhere/sends";
-        let said = towpath(&["channel", "proxy", path, "--over", transport, "127.0.0.1:9"]);
-        assert_eq!(said.code, 2, "{}", said.err);
-        assert!(said.err.contains(part), "{}", said.err);
+        let said =
+            towpath(&["channel", "proxy", path, "--over", transport, "127.0.0.1:9"]).exited(2);
+        assert_has(&said.err, part);
     }
     let small = words!("channel proxy --from xtp-message 127.0.0.1:0 --to x");
     let said = towpath(&[&small[..], &["--ring", "1"]].concat());
@@ -108,8 +105,7 @@ fn transport_that_cannot_carry_channels_is_refused() {
 fn rows(words: &[&str]) -> Vec<serde_json::Value> {
     let scratch = Scratch::new();
     let file = scratch.text("rows.jsonl");
-    let out = towpath(&[words, &["--out", &file]].concat());
-    assert_eq!(out.code, 0, "{}", out.err);
+    towpath(&[words, &["--out", &file]].concat()).exited(0);
     let rows = std::fs::read_to_string(&file).expect("the rows");
     rows.lines()
         .map(|row| serde_json::from_str(row).expect("JSON"))

@@ -1,6 +1,6 @@
 //! TCP that sends without a copy or from a file, and rows that only say why they do not run.
 
-use crate::support::{Scratch, json, race, towpath, trials_of};
+use crate::support::{Scratch, assert_has, json, race, towpath, trials_of};
 
 #[test]
 fn share_that_the_kernel_copied_is_evidence_and_a_note() {
@@ -67,6 +67,6 @@ fn rows_that_the_host_cannot_run_say_what_the_kernel_answered() {
         assert!(reason.contains(what), "{reason}");
         let said = towpath(&["race", "tcp", name]);
         assert_ne!(said.code, 0, "{}", said.out);
-        assert!(said.err.contains(what), "{}", said.err);
+        assert_has(&said.err, what);
     }
 }

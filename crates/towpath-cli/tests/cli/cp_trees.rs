@@ -1,6 +1,8 @@
 //! `towpath cp` with folders, from hosts, and stopped; `towpath xtp ping`.
 
-use crate::support::{CommandOutput, Scratch, finish, program, signal, towpath, wait_until};
+use crate::support::{
+    CommandOutput, Scratch, assert_has, finish, program, signal, towpath, wait_until,
+};
 use crate::xtp_tools::Tool;
 use rustix::process::Signal;
 use std::fs;
@@ -34,14 +36,12 @@ fn folders_go_to_a_host_and_come_from_one() {
         "--listen 127.0.0.1:0"
     );
     let host = Tool::start(&start);
-    let said = towpath(&["cp", "-rp", &top, &host.at]);
-    assert_eq!(said.code, 0, "{}", said.err);
-    assert!(said.out.contains("2 files, 200010 bytes"), "{}", said.out);
+    let said = towpath(&["cp", "-rp", &top, &host.at]).exited(0);
+    assert_has(&said.out, "2 files, 200010 bytes");
     let said = towpath(&["cp", "--recursive", "--preserve", &top, &host.at]);
-    assert!(said.out.contains("2 of them there already"), "{}", said.out);
+    assert_has(&said.out, "2 of them there already");
     let from = format!("{}:tree", host.at);
-    let said = towpath(&["cp", "-rp", &from, &here]);
-    assert_eq!(said.code, 0, "{}", said.err);
+    towpath(&["cp", "-rp", &from, &here]).exited(0);
     let renamed = format!("{here}/other");
     let one = format!("{}:tree/run", host.at);
     assert_eq!(towpath(&["cp", "-p", &one, &renamed]).code, 0);
@@ -57,9 +57,7 @@ fn folders_go_to_a_host_and_come_from_one() {
     assert_eq!(fs::read(renamed).expect("it came"), b"#!/bin/sh\n");
     // What is not complete is said and is no success.
     symlink("/etc/passwd", format!("{top}/out")).expect("room");
-    let said = towpath(&["cp", "-r", &top, &host.at]);
-    assert_eq!(said.code, 1, "{}", said.out);
-    assert!(said.err.contains("out: a link"), "{}", said.err);
+    towpath(&["cp", "-r", &top, &host.at]).failed(1, "out: a link");
     let refused = towpath(&["cp", "-r", &format!("{}:../secret", host.at), &here]);
     assert_eq!(
         (refused.code, refused.err.lines().count()),
@@ -67,7 +65,7 @@ fn folders_go_to_a_host_and_come_from_one() {
         "{}",
         refused.err
     );
-    assert!(refused.err.contains("leads out"), "{}", refused.err);
+    assert_has(&refused.err, "leads out");
     host.stop();
 }
 
@@ -132,16 +130,11 @@ fn interrupted_copy_says_so_and_goes_on_at_once() {
         let said: CommandOutput = finish(child);
         if sent == Signal::INT {
             assert_eq!(said.code, 1, "{}", said.err);
-            assert!(
-                said.err.contains("start the same command again"),
-                "{}",
-                said.err
-            );
+            assert_has(&said.err, "start the same command again");
         }
     }
-    let said = towpath(&["cp", &file, &host.at]);
-    assert_eq!(said.code, 0, "{}", said.err);
-    assert!(said.out.contains("resumed at"), "{}", said.out);
+    let said = towpath(&["cp", &file, &host.at]).exited(0);
+    assert_has(&said.out, "resumed at");
     host.stop();
 }
 
@@ -154,8 +147,7 @@ fn forwarders_and_endpoints_behind_them_answer_ping() {
     let router = Tool::start(&to);
     let quick = ["--interval", "5ms", "--count", "8", "--json"];
     let ask = |words: &[&str]| {
-        let said = towpath(&[&["xtp", "ping"][..], words, &quick].concat());
-        assert_eq!(said.code, 0, "{}", said.err);
+        let said = towpath(&[&["xtp", "ping"][..], words, &quick].concat()).exited(0);
         let reports: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
         reports
     };
@@ -185,9 +177,7 @@ fn forwarders_and_endpoints_behind_them_answer_ping() {
     );
     // An endpoint of 4.0 has no answer, which is said with the remedy.
     let silent = Tool::start(&words!("forward --from xtp 127.0.0.1:0 --to 127.0.0.1:9"));
-    let said = towpath(&words!("xtp ping", &silent.at, "--count 1 --timeout 50ms"));
-    assert_eq!(said.code, 1);
-    assert!(said.err.contains("dialect=3.6"), "{}", said.err);
+    towpath(&words!("xtp ping", &silent.at, "--count 1 --timeout 50ms")).failed(1, "dialect=3.6");
     for tool in [host, router, silent] {
         tool.stop();
     }

@@ -1,6 +1,6 @@
 //! Peers of XTP's tools that are not there, or die.
 
-use crate::support::{Scratch, towpath};
+use crate::support::{Scratch, assert_has, towpath};
 use crate::xtp_tools::{Tool, listener};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{ErrorKind, Read, Write};
@@ -20,10 +20,9 @@ fn closed_port() -> String {
 fn copy_to_a_closed_port_is_refused_by_the_hosts_report() {
     let scratch = Scratch::new();
     std::fs::write(scratch.path("file"), "text").expect("room");
-    let said = towpath(&["cp", &scratch.text("file"), &closed_port()]);
-    assert_eq!(said.code, 1, "{}", said.err);
+    let said = towpath(&["cp", &scratch.text("file"), &closed_port()]).exited(1);
     let why = "nothing listens at the peer's port";
-    assert!(said.err.contains(why), "{}", said.err);
+    assert_has(&said.err, why);
 }
 
 #[test]

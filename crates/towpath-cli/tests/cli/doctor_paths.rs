@@ -1,7 +1,7 @@
 //! The path between two hosts: `towpath doctor --to`.
 
 use crate::agents::{Agent, exchange_keys, with_keys};
-use crate::support::{CommandOutput, Scratch, finish, program, towpath};
+use crate::support::{CommandOutput, Scratch, assert_has, finish, program, towpath};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 use testbed::{Host, Testbed, TestbedPlan};
@@ -35,8 +35,7 @@ fn doctor_to_agent_reports_both_directions() {
     exchange_keys(&near, &far);
     let agent = Agent::start(&far, &[], 2);
     let ask = ["doctor", "--to", agent.address(), "--trial", "100ms"];
-    let said = with_keys(&near, &ask);
-    assert_eq!(said.code, 0, "{}", said.err);
+    let said = with_keys(&near, &ask).exited(0);
     for words in [
         "This host\n",
         "Between here and 127.0.0.1:",
@@ -115,7 +114,7 @@ fn doctor_unreachable_host_gives_one_line_error() {
     refused(&near, &["--to", "a host"], 2, "is no host");
     refused(&near, &["--trial", "1s"], 2, "--to");
     let help = towpath(&["doctor", "--help"]);
-    assert!(help.out.contains("doctor --to lab2"), "{}", help.out);
+    assert_has(&help.out, "doctor --to lab2");
 }
 
 /// Runs the program on a host of a testbed.

@@ -65,8 +65,6 @@ fn contestant_that_carries_no_empty_message_is_named() {
         &["profile", "udp", "--size", "0"][..],
         &["race", "udp", "--buffers", "0"],
     ] {
-        let said = towpath(words);
-        assert_eq!(said.code, 2, "{}", said.err);
-        assert!(said.err.contains("begin at 1"), "{}", said.err);
+        towpath(words).failed(2, "begin at 1");
     }
 }

@@ -166,8 +166,7 @@ fn report_names_slowest_and_fastest_receiver() {
     let out = scratch.text("run");
     let race = words!("race tcp -w throughput --sizes 64 --fan-out 2");
     let short = words!("--trial 20ms --blocks 1 --no-control --out", &out);
-    let said = towpath(&[&race[..], &short].concat());
-    assert_eq!(said.code, 0, "{}", said.err);
+    let said = towpath(&[&race[..], &short].concat()).exited(0);
     let text = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
     for words in ["by receiver receiver1 ", "slowest receiver ", ", fastest "] {
         assert!(text.contains(words), "'{words}' is not in {text}");
@@ -220,8 +219,7 @@ fn receivers_on_agents_get_each_message() {
     let race = ["race", "tcp", "udp", "-w", "throughput", "--sizes", "64"];
     let short = words!("--trial 20ms --blocks 1 --no-control --no-report");
     let place = ["--fan-out", "2", "--to", &to, "--out", &out];
-    let said = with_keys(&none, &[&race[..], &short, &place].concat());
-    assert_eq!(said.code, 0, "{}", said.err);
+    with_keys(&none, &[&race[..], &short, &place].concat()).exited(0);
     let run = RunData::read(&scratch.path("run")).expect("a result");
     for trial in &run.trials {
         assert_eq!(trial.status, Status::Ok, "{}", trial.reason);

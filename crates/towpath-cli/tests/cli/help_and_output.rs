@@ -1,6 +1,6 @@
 //! Help, man page, completions, JSON, colours and pipes.
 
-use crate::support::{CommandOutput, Scratch, finish, program, towpath};
+use crate::support::{CommandOutput, Scratch, assert_has, finish, program, towpath};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -23,8 +23,7 @@ const COMMANDS: [&str; 13] = [
 
 #[test]
 fn every_command_has_help_with_examples() {
-    let said = towpath(&["--help"]);
-    assert_eq!(said.code, 0);
+    let said = towpath(&["--help"]).exited(0);
     assert!(said.out.contains("Examples:") && said.out.contains("Exit codes:"));
     assert!(said.out.contains("towpath man") && said.out.contains("towpath completions"));
     for command in COMMANDS {
@@ -39,15 +38,12 @@ fn every_command_has_help_with_examples() {
 
 #[test]
 fn missing_command_exits_2_and_lists_commands() {
-    let said = towpath(&[]);
-    assert_eq!(said.code, 2);
-    assert!(said.err.contains("transports"), "{}", said.err);
+    towpath(&[]).failed(2, "transports");
 }
 
 #[test]
 fn man_page_and_completions_list_all_commands() {
-    let man = towpath(&["man"]);
-    assert_eq!(man.code, 0);
+    let man = towpath(&["man"]).exited(0);
     assert!(man.out.contains(".TH towpath") && man.out.contains("race"));
     for shell in ["bash", "zsh", "fish"] {
         let said = towpath(&["completions", shell]);
@@ -115,11 +111,7 @@ fn transports_lists_options() {
         assert!(said.out.contains(words), "{words}: {}", said.out);
     }
     let help = towpath(&["race", "--help"]);
-    assert!(
-        help.out.contains("towpath race tcp tcp,congestion=bbr"),
-        "{}",
-        help.out
-    );
+    assert_has(&help.out, "towpath race tcp tcp,congestion=bbr");
 }
 
 #[test]
@@ -167,8 +159,7 @@ fn closed_stdout_reader_is_no_error() {
     let mut child = command.spawn().expect("it starts");
     // `| true`: the pipe is closed before the first line.
     drop(child.stdout.take());
-    let said = finish(child);
-    assert_eq!(said.code, 0, "{}", said.err);
+    finish(child).exited(0);
     assert!(scratch.path("run/summary.json").exists());
     assert!(scratch.path("run/report.html").exists());
 }
@@ -180,7 +171,7 @@ fn full_stdout_device_is_an_error() {
     let output = command.arg("transports").stdout(full).output();
     let said: CommandOutput = output.expect("it runs").into();
     assert_eq!(said.code, 1);
-    assert!(said.err.contains("standard output"), "{}", said.err);
+    assert_has(&said.err, "standard output");
 }
 
 #[test]

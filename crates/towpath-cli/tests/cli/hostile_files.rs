@@ -187,13 +187,8 @@ fn sim_sweep_to_full_disk_names_the_file() {
         env!("CARGO_MANIFEST_DIR"),
         "/../../studies/scenarios/two-hosts.toml"
     );
-    let said = towpath(&["sim", "sweep", scenario, "--out", "/dev/full"]);
-    assert_eq!(said.code, 1, "{}", said.err);
-    assert!(
-        said.err.contains("cannot write /dev/full: "),
-        "{}",
-        said.err
-    );
+    towpath(&["sim", "sweep", scenario, "--out", "/dev/full"])
+        .failed(1, "cannot write /dev/full: ");
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Interrupted and killed races, and killed workers.
 
 use crate::schema::accepts_folder;
-use crate::support::{Scratch, children, finish, is_running, signal, start, towpath, wait_until};
+use crate::support::{
+    Scratch, assert_has, children, finish, is_running, signal, start, towpath, wait_until,
+};
 use results::{RunData, RunStatus, Status};
 use rustix::process::Signal;
 use std::fs;
@@ -40,8 +42,7 @@ fn interrupted_race_keeps_finished_trials() {
         let child = running(&scratch.text(&name));
         let workers = workers(child.id());
         signal(child.id(), which);
-        let said = finish(child);
-        assert_eq!(said.code, 1, "{}", said.err);
+        let said = finish(child).exited(1);
         let last = said.err.lines().last().unwrap_or_default();
         assert!(last.contains("stopped") && last.contains(&name), "{last}");
         assert!(!workers.into_iter().any(is_running), "a worker was left");
@@ -54,13 +55,8 @@ fn interrupted_race_keeps_finished_trials() {
         );
         let ok = run.trials.iter().filter(|trial| trial.status == Status::Ok);
         assert!(ok.count() >= 4);
-        let shown = towpath(&["show", &scratch.text(&name)]);
-        assert_eq!(shown.code, 0, "{}", shown.err);
-        assert!(
-            shown.out.contains("The race is incomplete"),
-            "{}",
-            shown.out
-        );
+        let shown = towpath(&["show", &scratch.text(&name)]).exited(0);
+        assert_has(&shown.out, "The race is incomplete");
     }
 }
 
@@ -99,8 +95,7 @@ fn killed_worker_fails_only_its_trial() {
         let so_far = lines(&folder);
         wait_until("the race stands still", || lines(&folder) > so_far + 1);
     }
-    let said = finish(child);
-    assert_eq!(said.code, 0, "{}", said.err);
+    let said = finish(child).exited(0);
     accepts_folder(&folder);
     let run = RunData::read(&folder).expect("it can be read");
     let failed: Vec<_> = run
@@ -111,10 +106,5 @@ fn killed_worker_fails_only_its_trial() {
     assert!((1..=2).contains(&failed.len()), "{}", failed.len());
     assert!(failed.iter().all(|trial| !trial.reason.is_empty()));
     assert_eq!(run.trials.len(), 17, "every trial was tried");
-    assert!(
-        said.err
-            .contains("a trial of tcp in throughput at 64 B failed: "),
-        "{}",
-        said.err
-    );
+    assert_has(&said.err, "a trial of tcp in throughput at 64 B failed: ");
 }

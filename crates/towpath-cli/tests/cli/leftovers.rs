@@ -1,6 +1,6 @@
 //! What killed programs leave - control groups, folders, sockets - is removed by the next command.
 
-use crate::support::{Scratch, finish, program, signal, wait_until};
+use crate::support::{Scratch, assert_has, finish, program, signal, wait_until};
 use crate::testbeds::can_create_hosts;
 use rustix::process::Signal;
 use std::fs;
@@ -63,7 +63,7 @@ fn killed_race_with_quota_and_load_is_cleaned_up_by_another_command() {
     signal(race.id(), Signal::KILL);
     let said = finish(race);
     if ended {
-        assert!(said.err.contains("control groups"), "{}", said.err);
+        assert_has(&said.err, "control groups");
         eprintln!("SKIPPED: {}", said.err);
         return;
     }

@@ -1,6 +1,8 @@
 //! Effects of links of each kind on transports.
 
-use crate::support::{Scratch, is_running, is_valid_trial, program, signal, trials_of, wait_until};
+use crate::support::{
+    Scratch, assert_has, is_running, is_valid_trial, program, signal, trials_of, wait_until,
+};
 use crate::testbeds::{can_create_hosts, evidence, in_testbeds, linked, towpath_in};
 use results::{Status, Trial};
 use rustix::process::Signal;
@@ -164,8 +166,7 @@ fn host_loopback_works_and_killed_testbed_is_swept() {
     }
     let scratch = Scratch::new();
     let run = |arguments: &[&str]| in_testbeds(&scratch, arguments);
-    let up = run(&["up", "--name", "self"]);
-    assert_eq!(up.code, 0, "{}", up.err);
+    run(&["up", "--name", "self"]).exited(0);
     // A race within a host, over its own loopback.
     let program = env!("CARGO_BIN_EXE_towpath");
     let out = scratch.text("run");
@@ -175,16 +176,14 @@ fn host_loopback_works_and_killed_testbed_is_swept() {
         "race tcp --sizes 64 -w delay --trial 50ms --blocks 1 --no-control --no-report --out",
         &out
     );
-    let said = run(&inside);
-    assert_eq!(said.code, 0, "{}", said.err);
+    run(&inside).exited(0);
     // With its holder killed, the testbed is gone.
     let holder = holder_of("self").expect("a holder process");
     signal(holder, Signal::KILL);
     wait_until("the holder lives", || !is_running(holder));
     let listed = run(&["list"]);
-    assert!(listed.out.contains("no testbed is up"), "{}", listed.out);
-    let again = run(&["up", "--name", "self"]);
-    assert_eq!(again.code, 0, "{}", again.err);
+    assert_has(&listed.out, "no testbed is up");
+    run(&["up", "--name", "self"]).exited(0);
     assert_eq!(run(&["down", "--name", "self"]).code, 0);
 }
 

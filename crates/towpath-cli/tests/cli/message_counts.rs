@@ -70,10 +70,7 @@ fn numbers_of_messages_that_cannot_be_are_refused() {
         (&["--pairs", &wrong], ":2: '9' is no count and size"),
         (&["--pairs", "/nonexistent"], "/nonexistent"),
     ] {
-        let said = towpath(&[&["race", "tcp", "-w", "throughput"], words].concat());
-        assert_eq!(said.code, 2, "{words:?}: {}", said.err);
-        assert!(said.err.contains(named), "{words:?}: {}", said.err);
+        towpath(&[&["race", "tcp", "-w", "throughput"], words].concat()).failed(2, named);
     }
-    let said = towpath(&["race", "exec:nc", "-w", "throughput", "--messages", "5"]);
-    assert_eq!(said.code, 2, "{}", said.err);
+    towpath(&["race", "exec:nc", "-w", "throughput", "--messages", "5"]).exited(2);
 }

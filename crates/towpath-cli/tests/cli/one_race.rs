@@ -50,8 +50,7 @@ fn await_waiting(child: &mut Child) -> String {
 fn contestant_that_is_none_is_refused_without_waiting() {
     let scratch = Scratch::new();
     let _lock = held(&scratch);
-    let said = said(&scratch, &["tcq"]);
-    assert_eq!(said.code, 2, "{}", said.err);
+    let said = said(&scratch, &["tcq"]).exited(2);
     assert!(
         said.err.starts_with("towpath: unknown transport 'tcq'"),
         "{}",
@@ -63,13 +62,7 @@ fn contestant_that_is_none_is_refused_without_waiting() {
 fn second_race_with_no_wait_is_refused_and_names_the_first() {
     let scratch = Scratch::new();
     let _lock = held(&scratch);
-    let said = said(&scratch, &["--no-wait"]);
-    assert_eq!(said.code, 1, "{}", said.err);
-    assert!(
-        said.err.contains("another race runs on this machine"),
-        "{}",
-        said.err
-    );
+    let said = said(&scratch, &["--no-wait"]).failed(1, "another race runs on this machine");
     let pid = format!("process {}", std::process::id());
     let named = said.err.contains(&pid) || said.err.contains("hidden process");
     assert!(named, "{}", said.err);
@@ -80,8 +73,7 @@ fn second_race_with_no_wait_is_refused_and_names_the_first() {
 fn second_race_regardless_goes_on_and_is_marked() {
     let scratch = Scratch::new();
     let _lock = held(&scratch);
-    let said = said(&scratch, &["--regardless"]);
-    assert_eq!(said.code, 0, "{}", said.err);
+    said(&scratch, &["--regardless"]).exited(0);
     let run = RunData::read(&scratch.path("run")).expect("a result");
     assert!(run.plan.options.contains_key(results::OTHER_RACE));
     let summary = run.summary.as_ref().expect("a summary");
@@ -122,9 +114,7 @@ fn waiting_race_is_stopped_by_a_signal() {
 #[test]
 fn races_of_two_programs_hold_the_lock_in_turn() {
     let scratch = Scratch::new();
-    let first = said(&scratch, &[]);
-    assert_eq!(first.code, 0, "{}", first.err);
+    said(&scratch, &[]).exited(0);
     std::fs::remove_dir_all(scratch.path("run")).expect("it is ours");
-    let second = said(&scratch, &["--no-wait"]);
-    assert_eq!(second.code, 0, "{}", second.err);
+    said(&scratch, &["--no-wait"]).exited(0);
 }

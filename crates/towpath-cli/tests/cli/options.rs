@@ -1,6 +1,6 @@
 //! The effect of options, and that they are stored in the result.
 
-use crate::support::{Scratch, is_valid_trial, race, trials_of};
+use crate::support::{Scratch, assert_has, is_valid_trial, race, trials_of};
 use results::RunData;
 
 fn quick(arguments: &[&str]) -> RunData {
@@ -145,11 +145,7 @@ fn packet_sizes_are_sampled_in_pilots() {
             .all(|name| name != "packet_size")
     );
     let shown = crate::support::towpath(&["show", &scratch.text("run")]);
-    assert!(
-        shown.out.contains("packets of throughput udp"),
-        "{}",
-        shown.out
-    );
+    assert_has(&shown.out, "packets of throughput udp");
 }
 
 #[test]
@@ -335,10 +331,10 @@ fn labels_with_options_are_printed_and_exported_whole() {
     race(&scratch, "run", &run);
     let folder = scratch.text("run");
     let shown = crate::support::towpath(&["show", &folder]);
-    assert!(shown.out.contains(label), "{}", shown.out);
+    assert_has(&shown.out, label);
     let exported = crate::support::towpath(&["export", &folder]);
     let quoted = format!("\"{label}\"");
-    assert!(exported.out.contains(&quoted), "{}", exported.out);
+    assert_has(&exported.out, &quoted);
     let written = crate::support::towpath(&["report", &folder]);
     assert_eq!(written.code, 0, "{}", written.err);
     let page = std::fs::read_to_string(scratch.path("run/report.html")).expect("a page");

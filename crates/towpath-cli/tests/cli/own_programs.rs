@@ -1,6 +1,6 @@
 //! Programs of other projects as contestants, `exec:NAME`, and what is wrong with some.
 
-use crate::support::{Scratch, is_running, race, towpath, trials_of, wait_until};
+use crate::support::{Scratch, assert_has, is_running, race, towpath, trials_of, wait_until};
 use crate::testbeds::can_create_hosts;
 use results::{RunData, Status, Trial};
 use std::fs;
@@ -32,8 +32,7 @@ fn failure(client: &str, number: &str) -> String {
     let out = scratch.text("run");
     let words = words!("race exec:mine --contestants", &file, "-w delay --sizes 64");
     let more = words!("--trial 1s --blocks 1 --no-control --no-report --out", &out);
-    let said = towpath(&[&words[..], &more[..]].concat());
-    assert_eq!(said.code, 1, "{}", said.err);
+    let said = towpath(&[&words[..], &more[..]].concat()).exited(1);
     let run = RunData::read(&scratch.path("run")).expect("the result can be read");
     let trial = run.trials.first().expect("a pilot");
     assert_eq!(trial.status, Status::Failed);
@@ -118,13 +117,7 @@ fn program_that_claims_more_than_its_interface_carried_fails_its_trial() {
     let words = words!("race exec:mine --contestants", &file, "-w throughput");
     let out = scratch.text("run");
     let more = words!("--trial 1s --blocks 1 --no-report --out", &out);
-    let said = towpath(&[&words[..], &more[..]].concat());
-    assert_eq!(said.code, 1, "{}", said.err);
-    assert!(
-        said.err.contains("it claims 900000.0 Mbit/s"),
-        "{}",
-        said.err
-    );
+    towpath(&[&words[..], &more[..]].concat()).failed(1, "it claims 900000.0 Mbit/s");
 }
 
 #[test]
@@ -155,10 +148,9 @@ fn server_that_is_not_ready_fails_its_trial_with_its_words() {
         "-w delay --out",
         &out
     );
-    let said = towpath(&[&words[..], &["--trial", "1s", "--no-report"][..]].concat());
-    assert_eq!(said.code, 1, "{}", said.err);
+    let said = towpath(&[&words[..], &["--trial", "1s", "--no-report"][..]].concat()).exited(1);
     let wanted = "the server exited with code 3 before it was ready; it said \"in use\"";
-    assert!(said.err.contains(wanted), "{}", said.err);
+    assert_has(&said.err, wanted);
 }
 
 #[test]
@@ -166,9 +158,7 @@ fn files_and_races_with_a_fault_are_refused_before_anything_runs() {
     let scratch = Scratch::new();
     let good = file(&scratch, "echo 1 us", MICROSECONDS);
     let refused = |words: &[&str], code: i32, wanted: &str| {
-        let said = towpath(&[&["race"][..], words].concat());
-        assert_eq!(said.code, code, "{words:?}: {}", said.err);
-        assert!(said.err.contains(wanted), "{words:?}: {}", said.err);
+        towpath(&[&["race"][..], words].concat()).failed(code, wanted);
     };
     let known = ["exec:mine", "--contestants", &good];
     let with = |more: &[&'static str]| [&known[..], more].concat();
@@ -311,10 +301,7 @@ fn program_in_one_line_races_by_its_name_and_faults_in_it_are_refused() {
         assert_eq!(trial.status, Status::Ok, "{}", trial.reason);
         assert_eq!(trial.metrics["delay_p50_us"], 12.5);
     }
-    let said = towpath(&["race", "tcp", "exec:mine=./mine -p {port}", "-w", "delay"]);
-    assert_eq!(said.code, 2, "{}", said.err);
-    assert!(said.err.contains("write exec:NAME=SERVER"), "{}", said.err);
-    let said = towpath(&["race", &line, &line, "-w", "delay"]);
-    assert_eq!(said.code, 2, "{}", said.err);
-    assert!(said.err.contains("defined twice"), "{}", said.err);
+    towpath(&["race", "tcp", "exec:mine=./mine -p {port}", "-w", "delay"])
+        .failed(2, "write exec:NAME=SERVER");
+    towpath(&["race", &line, &line, "-w", "delay"]).failed(2, "defined twice");
 }

@@ -171,8 +171,7 @@ fn study_to_an_agent_races_there_without_its_link() {
     let (folder, out, none) = (write(&scratch), scratch.text("out"), scratch.text("none"));
     let agent = Agent::start(&none, &[], 1);
     let start = ["study", "run", &folder, "--to", agent.address()];
-    let said = with_keys(&none, &[&start[..], &["--out", &out, "--json"]].concat());
-    assert_eq!(said.code, 0, "{}", said.err);
+    let said = with_keys(&none, &[&start[..], &["--out", &out, "--json"]].concat()).exited(0);
     let report: Value = serde_json::from_str(&said.out).expect("JSON");
     let expected: Vec<&str> = checks().iter().map(|(_, word)| *word).collect();
     assert_eq!(words(&report), expected, "{report:#}");

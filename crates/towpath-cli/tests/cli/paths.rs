@@ -1,6 +1,6 @@
 //! Links side by side: who uses them, and what the result says of each.
 
-use crate::support::{Scratch, program, race, towpath, trials_of};
+use crate::support::{Scratch, assert_has, program, race, towpath, trials_of};
 use crate::testbeds::{can_create_hosts, evidence, in_testbeds, linked};
 use results::{RunData, Status};
 use std::fs;
@@ -200,14 +200,14 @@ fn testbed_with_two_links_describes_each() {
     let run = |arguments: &[&str]| in_testbeds(&scratch, arguments);
     let up = run(&words!(
         "up --name two --link delay=1ms+ether10 --hosts 3 --star"
-    ));
-    assert_eq!(up.code, 0, "{}", up.err);
+    ))
+    .exited(0);
     for wanted in [
         "c 10.77.0.3 10.78.0.3",
         "link 1, there: 0 frames",
         "link 2, ether: ",
     ] {
-        assert!(up.out.contains(wanted), "{}", up.out);
+        assert_has(&up.out, wanted);
     }
     // Host c is at the other end of a, as in a star, over both links.
     for address in ["10.77.0.1", "10.78.0.1"] {
@@ -239,18 +239,12 @@ fn links_side_by_side_refused_with_remedy() {
                 "race" => ["tcp", "--link", link],
                 _ => ["up", "--link", link],
             });
-            let said = towpath(&arguments);
-            assert_eq!(said.code, 2, "{arguments:?}: {}", said.err);
-            assert!(said.err.contains(words), "{arguments:?}: {}", said.err);
+            towpath(&arguments).failed(2, words);
         }
     }
-    let said = towpath(&["race", "tcp", "--to", "lab2", "--link", "delay=0+delay=0"]);
-    assert_eq!(said.code, 2, "{}", said.err);
-    assert!(said.err.contains("--link"), "{}", said.err);
+    towpath(&["race", "tcp", "--to", "lab2", "--link", "delay=0+delay=0"]).failed(2, "--link");
     if !can_create_hosts() {
         return;
     }
-    let said = towpath(&["race", "tcp", "--link", "delay=0+super,loss=1%"]);
-    assert_eq!(said.code, 2, "{}", said.err);
-    assert!(said.err.contains("link 2: super-frames"), "{}", said.err);
+    towpath(&["race", "tcp", "--link", "delay=0+super,loss=1%"]).failed(2, "link 2: super-frames");
 }

@@ -46,8 +46,7 @@ fn planted_share_that_would_slow_nothing_fails_its_trials_and_says_why() {
         "{}",
         failed.reason
     );
-    let said = towpath(&["worker", "--slower-by", "200%"]);
-    assert_eq!(said.code, 2, "{}", said.err);
+    towpath(&["worker", "--slower-by", "200%"]).exited(2);
 }
 
 #[test]
@@ -70,6 +69,5 @@ fn machine_is_calibrated_by_races_of_tcp_against_itself() {
     }
     let folder = found["calibration"]["folder"].as_str().expect("a folder");
     assert!(scratch.path(folder).join("plan.toml").exists());
-    let said = towpath(&["doctor", "--calibrate", "2s"]);
-    assert_eq!(said.code, 2, "{}", said.err);
+    towpath(&["doctor", "--calibrate", "2s"]).exited(2);
 }

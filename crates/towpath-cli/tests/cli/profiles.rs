@@ -1,7 +1,7 @@
 //! `towpath profile`: layers, sizes, counts, the flame graph, and missing privileges.
 
 use crate::schema::accepts_profile;
-use crate::support::{CommandOutput, Scratch, program, towpath};
+use crate::support::{CommandOutput, Scratch, assert_has, assert_lacks, program, towpath};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -108,9 +108,7 @@ fn several_transports_send_so_many_messages_and_nothing_is_cut() {
         (&["tcp", "--buffers", "lots"], "lots"),
         (&[], "TRANSPORT"),
     ] {
-        let said = towpath(&[&["profile"][..], words].concat());
-        assert_eq!(said.code, 2, "{words:?}: {}", said.err);
-        assert!(said.err.contains(part), "{words:?}: {}", said.err);
+        towpath(&[&["profile"][..], words].concat()).failed(2, part);
     }
 }
 
@@ -212,7 +210,7 @@ fn profile_over_link_excludes_link_process() {
     ] {
         assert!(said.out.contains(words), "{words}: {}", said.out);
     }
-    assert!(!said.out.contains("testbed::"), "{}", said.out);
+    assert_lacks(&said.out, "testbed::");
 }
 
 #[test]
@@ -246,11 +244,7 @@ fn unprivileged_profile_gives_one_line_error() {
     fs::remove_dir_all(&folder).expect("it is removed");
     assert_eq!(said.code, 1);
     assert_eq!(said.err.lines().count(), 1, "{}", said.err);
-    assert!(
-        said.err.contains("kernel.perf_event_paranoid=1"),
-        "{}",
-        said.err
-    );
+    assert_has(&said.err, "kernel.perf_event_paranoid=1");
 }
 
 #[test]
@@ -265,7 +259,7 @@ fn invalid_profile_options_are_refused_in_one_line() {
         let said: CommandOutput = output.expect("the program starts").into();
         assert_eq!(said.code, 2, "{}", said.err);
         assert_eq!(said.err.lines().count(), 1, "{}", said.err);
-        assert!(said.err.contains(words), "{}", said.err);
+        assert_has(&said.err, words);
     };
     refused(&["tcp", "-w", "connect"], "throughput or delay");
     refused(&["tcp+udp"], "words of their own");
@@ -281,8 +275,7 @@ fn profile_against_another_writes_the_difference() {
     fs::create_dir_all(&before).expect("a folder");
     let against = scratch.text("before");
     let words = words!("tcp --size 64 --time 300ms --against", &against);
-    let refused = towpath(&[&["profile"], &words[..]].concat());
-    assert_eq!(refused.code, 1);
+    let refused = towpath(&[&["profile"], &words[..]].concat()).exited(1);
     assert!(
         refused.err.contains("is") && refused.err.contains("the folder of a profile?"),
         "{}",

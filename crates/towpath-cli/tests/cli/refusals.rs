@@ -1,6 +1,6 @@
 //! Wrong input: one line that names problem and remedy, and no complete-looking folder.
 
-use crate::support::{CommandOutput, Scratch, towpath};
+use crate::support::{CommandOutput, Scratch, assert_lacks, towpath};
 use std::fs;
 use std::path::Path;
 
@@ -18,7 +18,7 @@ fn assert_refused(said: &CommandOutput, code: i32, words: &[&str]) {
     for word in words {
         assert!(last.contains(word), "'{word}' is not in: {last}");
     }
-    assert!(!said.err.contains("panicked"), "{}", said.err);
+    assert_lacks(&said.err, "panicked");
 }
 
 #[track_caller]

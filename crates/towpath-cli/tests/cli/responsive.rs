@@ -77,10 +77,6 @@ fn several_circuits_of_bulk_and_several_transports_together() {
 
 #[test]
 fn transport_that_cannot_answer_and_series_are_refused_with_the_reason() {
-    let said = towpath(&["race", "tcp", "-w", "responsive", "--series"]);
-    assert_eq!(said.code, 2, "{}", said.err);
-    assert!(said.err.contains("--series is for"), "{}", said.err);
-    let said = towpath(&["race", "tcp", "-w", "responsive", "--turns", "on"]);
-    assert_eq!(said.code, 2, "{}", said.err);
-    assert!(said.err.contains("queues of the bulk"), "{}", said.err);
+    towpath(&["race", "tcp", "-w", "responsive", "--series"]).failed(2, "--series is for");
+    towpath(&["race", "tcp", "-w", "responsive", "--turns", "on"]).failed(2, "queues of the bulk");
 }

@@ -1,6 +1,6 @@
 //! Commands that read results, complete and damaged.
 
-use crate::support::{Scratch, race, towpath};
+use crate::support::{Scratch, assert_has, race, towpath};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -52,24 +52,18 @@ fn compare_fail_on_exits_3_only_when_slower() {
         trial["metrics"]["messages_per_s"] = (rate * 0.8).into();
     });
     let compare = |a: &str, b: &str| towpath(&["compare", a, b, "--fail-on", "3%"]);
-    let equal = compare(&a, &same);
-    assert_eq!(equal.code, 0, "{}{}", equal.out, equal.err);
-    let slower = compare(&a, &slow);
-    assert_eq!(slower.code, 3, "{}{}", slower.out, slower.err);
-    assert!(slower.out.contains("0.80"), "{}", slower.out);
-    let faster = compare(&slow, &a);
-    assert_eq!(faster.code, 0, "{}{}", faster.out, faster.err);
-    let without_limit = towpath(&["compare", &a, &slow]);
-    assert_eq!(without_limit.code, 0);
-    let json = towpath(&["compare", &a, &slow, "--json", "--fail-on", "3%"]);
-    assert_eq!(json.code, 3);
+    compare(&a, &same).exited(0);
+    let slower = compare(&a, &slow).exited(3);
+    assert_has(&slower.out, "0.80");
+    compare(&slow, &a).exited(0);
+    towpath(&["compare", &a, &slow]).exited(0);
+    let json = towpath(&["compare", &a, &slow, "--json", "--fail-on", "3%"]).exited(3);
     let verdicts: Value = serde_json::from_str(&json.out).expect("JSON");
     assert_eq!(verdicts[0]["kind"], "slower");
     let page = scratch.text("compare.html");
-    let markdown = towpath(&["compare", &a, &slow, "--markdown", "--html", &page]);
-    assert_eq!(markdown.code, 0, "{}", markdown.err);
+    let markdown = towpath(&["compare", &a, &slow, "--markdown", "--html", &page]).exited(0);
     assert!(markdown.out.starts_with("### "), "{}", markdown.out);
-    assert!(markdown.out.contains("0.800x"), "{}", markdown.out);
+    assert_has(&markdown.out, "0.800x");
     let page = fs::read_to_string(page).expect("the page");
     assert!(page.contains("0.800x") && page.trim_end().ends_with("</html>"));
 }
@@ -83,9 +77,7 @@ fn compare_without_common_cell_fails() {
         "b",
         &["tcp", "--sizes", "128", "-w", "throughput"],
     );
-    let said = towpath(&["compare", &scratch.text("a"), &scratch.text("b")]);
-    assert_eq!(said.code, 1);
-    assert!(said.err.contains("no cell in common"), "{}", said.err);
+    towpath(&["compare", &scratch.text("a"), &scratch.text("b")]).failed(1, "no cell in common");
 }
 
 #[test]
@@ -94,22 +86,18 @@ fn all_result_commands_read_complete_result() {
     let arguments = words!("tcp unix-stream --sizes 64,1KiB,8KiB,64KiB -w throughput");
     let run = race(&scratch, "a", &arguments);
     let folder = scratch.text("a");
-    let shown = towpath(&["show", &folder]);
-    assert_eq!(shown.code, 0, "{}", shown.err);
-    assert!(shown.out.contains("unix-stream"), "{}", shown.out);
+    let shown = towpath(&["show", &folder]).exited(0);
+    assert_has(&shown.out, "unix-stream");
     let csv = towpath(&["export", &folder]);
     assert!(csv.out.lines().count() > run.trials.len());
-    let fitted = towpath(&["fit", &folder]);
-    assert_eq!(fitted.code, 0, "{}", fitted.err);
-    assert!(fitted.out.contains("x size"), "{}", fitted.out);
+    let fitted = towpath(&["fit", &folder]).exited(0);
+    assert_has(&fitted.out, "x size");
     let elsewhere = scratch.text("elsewhere.html");
-    let report = towpath(&["report", &folder, "--out", &elsewhere]);
-    assert_eq!(report.code, 0, "{}", report.err);
+    towpath(&["report", &folder, "--out", &elsewhere]).exited(0);
     let page = fs::read_to_string(elsewhere).expect("the report");
     assert!(page.trim_end().ends_with("</html>"));
     let charts = scratch.text("charts");
-    let drawn = towpath(&["report", &folder, "--svg", &charts]);
-    assert_eq!(drawn.code, 0, "{}", drawn.err);
+    towpath(&["report", &folder, "--svg", &charts]).exited(0);
     let files = fs::read_dir(&charts).expect("the charts");
     let names: Vec<String> = files
         .map(|file| {
@@ -143,7 +131,7 @@ fn equal_contestants_race_against_each_other() {
     let verdicts = run.summary.expect("a summary").verdicts;
     assert_eq!(verdicts[0].contestant, "tcp#2");
     let said = towpath(&["show", &scratch.text("a")]);
-    assert!(said.out.contains("tcp#2"), "{}", said.out);
+    assert_has(&said.out, "tcp#2");
 }
 
 #[test]
@@ -161,13 +149,12 @@ fn cut_off_trials_are_said_by_every_reader() {
     let folder = scratch.text("a");
     let out = scratch.text("report.html");
     let show = towpath(&["show", &folder]);
-    assert!(show.out.contains("trials.jsonl is cut off"), "{}", show.out);
+    assert_has(&show.out, "trials.jsonl is cut off");
     for command in [
         &["export", &folder][..],
         &["report", &folder, "--out", &out],
     ] {
-        let said = towpath(command);
-        assert_eq!(said.code, 0, "{}", said.err);
+        let said = towpath(command).exited(0);
         assert!(
             said.err.contains("trials.jsonl is cut off"),
             "{command:?}: {}",
@@ -288,8 +275,7 @@ fn history_judges_adjacent_runs_and_names_what_changed() {
         scratch.text("c"),
         scratch.text("history.html"),
     );
-    let said = towpath(&["history", &b, &a, &c, "--json", "--html", &page]);
-    assert_eq!(said.code, 0, "{}", said.err);
+    let said = towpath(&["history", &b, &a, &c, "--json", "--html", &page]).exited(0);
     let history: Value = serde_json::from_str(&said.out).expect("JSON");
     let names: Vec<&str> = (0..3)
         .map(|n| history["runs"][n]["name"].as_str().expect("a name"))
@@ -305,17 +291,10 @@ fn history_judges_adjacent_runs_and_names_what_changed() {
             .expect("the page")
             .contains("99.0.0")
     );
-    let by = towpath(&["history", &b, &c, "--by", "version"]);
-    assert_eq!(by.code, 0, "{}", by.err);
+    let by = towpath(&["history", &b, &c, "--by", "version"]).exited(0);
     let (first, second) = (by.out.find("v9"), by.out.find("v10"));
     assert!(first < second && first.is_some(), "{}", by.out);
-    let missing = towpath(&["history", &a, &b, "--by", "version"]);
-    assert_eq!(missing.code, 1);
-    assert!(
-        missing.err.contains("has no label version"),
-        "{}",
-        missing.err
-    );
+    towpath(&["history", &a, &b, "--by", "version"]).failed(1, "has no label version");
 }
 
 #[test]
@@ -326,13 +305,8 @@ fn index_of_results_lists_runs_and_damaged_folders() {
     assert_eq!(towpath(&["report", &scratch.text("all/deep/a")]).code, 0);
     fs::create_dir_all(scratch.path("all/bad")).expect("a folder");
     fs::write(scratch.path("all/bad/plan.toml"), "version =").expect("a damaged plan");
-    let said = towpath(&["report", "--index", &scratch.text("all")]);
-    assert_eq!(said.code, 0, "{}", said.err);
-    assert!(
-        said.err.contains("bad/plan.toml is damaged"),
-        "{}",
-        said.err
-    );
+    let said = towpath(&["report", "--index", &scratch.text("all")]).exited(0);
+    assert_has(&said.err, "bad/plan.toml is damaged");
     let page = fs::read_to_string(scratch.path("all/index.html")).expect("the page");
     let page = page.replace("&#x2f;", "/");
     assert!(page.contains("href=\"./deep/a/report.html\""), "{page}");
@@ -340,9 +314,7 @@ fn index_of_results_lists_runs_and_damaged_folders() {
     let empty = towpath(&["report", "--index", &scratch.text("all/deep/a")]);
     assert_eq!(empty.code, 0, "a run is below itself: {}", empty.err);
     fs::create_dir_all(scratch.path("none")).expect("a folder");
-    let none = towpath(&["report", "--index", &scratch.text("none")]);
-    assert_eq!(none.code, 1);
-    assert!(none.err.contains("no result below"), "{}", none.err);
+    towpath(&["report", "--index", &scratch.text("none")]).failed(1, "no result below");
 }
 
 #[test]
@@ -354,11 +326,9 @@ fn labels_that_are_no_names_are_refused() {
     ] {
         let said = towpath(&["race", "tcp", "--label", label]);
         assert_eq!(said.code, 2, "{label}");
-        assert!(said.err.contains(words), "{}", said.err);
+        assert_has(&said.err, words);
     }
-    let twice = towpath(&["race", "tcp", "--label", "a=1", "--label", "a=2"]);
-    assert_eq!(twice.code, 2);
-    assert!(twice.err.contains("given twice"), "{}", twice.err);
+    towpath(&["race", "tcp", "--label", "a=1", "--label", "a=2"]).failed(2, "given twice");
 }
 
 #[test]
@@ -369,13 +339,13 @@ fn export_hgrm_writes_delays_of_each_cell() {
         "a",
         &words!("tcp unix-stream --sizes 64 -w delay --blocks 2"),
     );
-    let said = towpath(&[
+    towpath(&[
         "export",
         &scratch.text("a"),
         "--hgrm",
         &scratch.text("hgrm"),
-    ]);
-    assert_eq!(said.code, 0, "{}", said.err);
+    ])
+    .exited(0);
     let mut names: Vec<String> = fs::read_dir(scratch.path("hgrm"))
         .expect("the folder")
         .map(|entry| {
@@ -399,15 +369,13 @@ fn export_hgrm_writes_delays_of_each_cell() {
         text.contains("1.000000000000") && text.contains("#[Mean"),
         "{text}"
     );
-    let several = towpath(&["export", &scratch.text("a"), &scratch.text("a")]);
-    assert_eq!(several.code, 2, "{}", several.err);
+    towpath(&["export", &scratch.text("a"), &scratch.text("a")]).exited(2);
     race(&scratch, "b", &["tcp", "--sizes", "64", "-w", "throughput"]);
-    let none = towpath(&[
+    towpath(&[
         "export",
         &scratch.text("b"),
         "--hgrm",
         &scratch.text("none"),
-    ]);
-    assert_eq!(none.code, 1);
-    assert!(none.err.contains("no histograms"), "{}", none.err);
+    ])
+    .failed(1, "no histograms");
 }

@@ -1,6 +1,6 @@
 //! Races that take on what an older one left open.
 
-use crate::support::{Scratch, race, towpath};
+use crate::support::{Scratch, assert_has, race, towpath};
 use results::{RunData, VerdictKind};
 
 /// A race that decides nothing: two blocks are never enough.
@@ -24,8 +24,7 @@ fn open_questions_are_asked_again_in_a_new_folder_with_new_evidence() {
     let older_path = scratch.text("older");
     let out = scratch.text("newer");
     let words = words!("race --resume", &older_path, "--blocks 3 --out", &out);
-    let said = towpath(&[&words[..], &["--label", "again=1", "--no-report"]].concat());
-    assert_eq!(said.code, 0, "{}", said.err);
+    let said = towpath(&[&words[..], &["--label", "again=1", "--no-report"]].concat()).exited(0);
     let newer = RunData::read(&scratch.path("newer")).expect("a result");
     assert_eq!(newer.plan.transports, older.plan.transports);
     assert_eq!(newer.plan.sizes, older.plan.sizes);
@@ -41,7 +40,7 @@ fn open_questions_are_asked_again_in_a_new_folder_with_new_evidence() {
         level.contains("new evidence") && level.contains("at most 10 %"),
         "{level}"
     );
-    assert!(said.out.contains("this race asks what"), "{}", said.out);
+    assert_has(&said.out, "this race asks what");
     let again = RunData::read(&scratch.path("older")).expect("a result");
     assert_eq!(again.trials, older.trials, "the older one is as it was");
 }
@@ -58,8 +57,7 @@ fn race_that_stopped_early_leaves_the_level_of_the_looks_it_did_not_take() {
         &out,
         "--no-report"
     );
-    let said = towpath(&words);
-    assert_eq!(said.code, 0, "{}", said.err);
+    towpath(&words).exited(0);
     let newer = RunData::read(&scratch.path("newer")).expect("a result");
     assert!(
         (newer.plan.alpha - 0.025).abs() < 1e-9,
@@ -99,9 +97,7 @@ fn race_with_every_verdict_decided_has_nothing_to_take_on() {
     let summary = run.summary.as_ref().expect("a summary");
     let open = |one: &results::Verdict| one.kind == VerdictKind::NotEnoughData;
     assert!(!summary.verdicts.iter().any(open), "{:?}", summary.verdicts);
-    let said = towpath(&["race", "--resume", &scratch.text("older")]);
-    assert_eq!(said.code, 2, "{}", said.err);
-    assert!(said.err.contains("nothing to take on"), "{}", said.err);
+    towpath(&["race", "--resume", &scratch.text("older")]).failed(2, "nothing to take on");
 }
 
 /// The older race is one of two sizes whose trials of the larger one are missing after the first block.
@@ -129,8 +125,7 @@ fn contests_that_are_decided_do_not_run_again() {
         &out,
         "--no-report"
     );
-    let said = towpath(&words);
-    assert_eq!(said.code, 0, "{}", said.err);
+    towpath(&words).exited(0);
     let newer = RunData::read(&scratch.path("newer")).expect("a result");
     assert!(newer.trials.iter().any(|trial| trial.block == 2));
     let sizes: Vec<_> = newer.trials.iter().map(|trial| trial.cell.size()).collect();
@@ -147,13 +142,9 @@ fn another_race_and_folders_without_one_are_refused_by_name() {
         (&["udp"], "omit the contestants"),
         (&["-6"], "omit -6"),
     ] {
-        let said = towpath(&[&["race", "--resume", &older][..], words].concat());
-        assert_eq!(said.code, 2, "{words:?}: {}", said.err);
-        assert!(said.err.contains(why), "{}", said.err);
+        towpath(&[&["race", "--resume", &older][..], words].concat()).failed(2, why);
     }
-    let said = towpath(&["race", "--resume", &scratch.text("nowhere")]);
-    assert_eq!(said.code, 1, "{}", said.err);
+    let said = towpath(&["race", "--resume", &scratch.text("nowhere")]).exited(1);
     assert_eq!(said.err.lines().count(), 1, "{}", said.err);
-    let said = towpath(&["gate", "tcp", "udp", "--resume", &older]);
-    assert_eq!(said.code, 2, "{}", said.err);
+    towpath(&["gate", "tcp", "udp", "--resume", &older]).exited(2);
 }

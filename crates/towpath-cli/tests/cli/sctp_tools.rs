@@ -41,9 +41,7 @@ fn absent_listener_and_wrong_words_end_with_reason_and_code() {
     let tool = Tool::start(&["sctp", "echo", "127.0.0.1:0"]);
     let at = tool.at.clone();
     tool.stop();
-    let output = towpath(&["sctp", "send", &at, "--wait", "300ms"]);
-    assert_eq!(output.code, 1, "{}", output.err);
-    assert!(output.err.contains(&at), "{}", output.err);
+    towpath(&["sctp", "send", &at, "--wait", "300ms"]).failed(1, &at);
     for (wrong, part) in [
         (["sctp", "send", "nowhere"], "'nowhere' is no address"),
         (
@@ -51,17 +49,14 @@ fn absent_listener_and_wrong_words_end_with_reason_and_code() {
             "name each, or this one alone",
         ),
     ] {
-        let output = towpath(&wrong);
-        assert_eq!(output.code, 2, "{}", output.err);
-        assert!(output.err.contains(part), "{}", output.err);
+        towpath(&wrong).failed(2, part);
     }
 }
 
 #[test]
 fn echo_of_more_than_both_windows_comes_to_an_end() {
     let tool = Tool::start(&["sctp", "echo", "127.0.0.1:0"]);
-    let output = towpath(&["sctp", "send", &tool.at, "--count", "8000"]);
-    assert_eq!(output.code, 0, "{}", output.err);
+    towpath(&["sctp", "send", &tool.at, "--count", "8000"]).exited(0);
     let said = tool.stop();
     assert!(
         said.contains("ended: 8000 messages, 8192000 bytes"),

@@ -175,8 +175,7 @@ fn senders_of_another_host_give_their_series() {
         words.extend(["-w", "throughput", "--out", &out]);
         words.extend(direction);
         words.extend(SHORT);
-        let said = with_keys(&near, &words);
-        assert_eq!(said.code, 0, "{}", said.err);
+        with_keys(&near, &words).exited(0);
         let run = RunData::read(&scratch.path(name)).expect("a result");
         for transport in ["tcp", "xtp"] {
             has_series(
@@ -204,8 +203,7 @@ fn senders_between_two_agents_give_their_series() {
         &out,
     ]);
     words.extend(SHORT);
-    let said = with_keys(&none, &words);
-    assert_eq!(said.code, 0, "{}", said.err);
+    with_keys(&none, &words).exited(0);
     let run = RunData::read(&scratch.path("between")).expect("a result");
     for transport in ["tcp", "xtp"] {
         has_series(
@@ -284,8 +282,7 @@ fn series_that_cannot_be_are_refused_with_the_remedy() {
     ] {
         let scratch = Scratch::new();
         let out = scratch.text("none");
-        let said = towpath(&[&["race"], words, &["--out", &out]].concat());
-        assert_eq!(said.code, 2, "{}", said.err);
+        let said = towpath(&[&["race"], words, &["--out", &out]].concat()).exited(2);
         assert!(
             said.err.contains(wanted) && said.err.lines().count() <= 2,
             "{}",

@@ -1,6 +1,6 @@
 //! Scenarios, sweeps, traces and studies.
 
-use crate::support::{Scratch, towpath};
+use crate::support::{Scratch, assert_has, towpath};
 use serde_json::Value;
 use std::fs;
 
@@ -33,9 +33,8 @@ fn sim_run_prints_figures_and_writes_trace_and_pcap() {
     let scratch = Scratch::new();
     let file = scenario(&scratch);
     let (trace, pcap) = (scratch.text("a.trace"), scratch.text("a.pcapng"));
-    let said = towpath(&["sim", "run", &file, "--trace", &trace, "--pcap", &pcap]);
-    assert_eq!(said.code, 0, "{}", said.err);
-    assert!(said.out.contains("40 settled"), "{}", said.out);
+    let said = towpath(&["sim", "run", &file, "--trace", &trace, "--pcap", &pcap]).exited(0);
+    assert_has(&said.out, "40 settled");
     assert!(fs::read(&pcap).expect("a capture").len() > 40 * 2048);
     let said = towpath(&["sim", "run", &file, "--json"]);
     let row: Value = serde_json::from_str(&said.out).expect("JSON");
@@ -70,8 +69,7 @@ messages = 30
 "#;
     fs::write(scratch.path("cells.toml"), text).expect("a file to read");
     let (file, pcap) = (scratch.text("cells.toml"), scratch.text("cells.pcapng"));
-    let said = towpath(&["sim", "run", &file, "--pcap", &pcap]);
-    assert_eq!(said.code, 0, "{}", said.err);
+    towpath(&["sim", "run", &file, "--pcap", &pcap]).exited(0);
     let mut tshark = std::process::Command::new("tshark");
     let Ok(read) = tshark
         .args(["-n", "-o", "erf.aal5_type:Unspecified", "-V", "-r", &pcap])
@@ -95,15 +93,13 @@ fn sim_traces_equal_iff_seeds_equal() {
     let file = scenario(&scratch);
     let trace = |name: &str, seed: &str| {
         let path = scratch.text(name);
-        let said = towpath(&["sim", "run", &file, "--seed", seed, "--trace", &path]);
-        assert_eq!(said.code, 0, "{}", said.err);
+        towpath(&["sim", "run", &file, "--seed", seed, "--trace", &path]).exited(0);
         path
     };
     let (first, again, other) = (trace("a", "1"), trace("b", "1"), trace("c", "2"));
     assert_eq!(towpath(&["sim", "diff", &first, &again]).code, 0);
-    let said = towpath(&["sim", "diff", &first, &other]);
-    assert_eq!(said.code, 1);
-    assert!(said.out.contains("differ at line 1"), "{}", said.out);
+    let said = towpath(&["sim", "diff", &first, &other]).exited(1);
+    assert_has(&said.out, "differ at line 1");
 }
 
 #[test]
@@ -113,8 +109,7 @@ fn sim_sweep_resumes_and_shards_cover_all_jobs() {
     let sweep = |out: &str, more: &[&str]| {
         let out = scratch.text(out);
         let words = words!("sim sweep", &file, "--points messages=10,20 --seeds 1..3");
-        let said = towpath(&[&words, ["--out", &out].as_slice(), more].concat());
-        assert_eq!(said.code, 0, "{}", said.err);
+        towpath(&[&words, ["--out", &out].as_slice(), more].concat()).exited(0);
         let text = fs::read_to_string(&out).expect("rows");
         let mut rows: Vec<String> = text.lines().map(str::to_owned).collect();
         rows.sort();
@@ -154,9 +149,7 @@ fn scenario_errors_are_one_line() {
         ),
         (vec!["sim", "sweep", "nowhere.toml", "--resume"], "--out"),
     ] {
-        let said = towpath(&words);
-        assert_eq!(said.code, 2, "{words:?}: {}", said.err);
-        assert!(said.err.contains(expected), "{words:?}: {}", said.err);
+        let said = towpath(&words).failed(2, expected);
         assert_eq!(said.err.lines().count(), 1, "{}", said.err);
     }
 }
@@ -172,10 +165,8 @@ fn sweep_html_equals_report_from_rows() {
     );
     let points = "traffic.0.length.fixed=100,1000,2000";
     let words = ["sim", "sweep", &file, "--points", points, "--seeds", "1..2"];
-    let said = towpath(&[&words, ["--out", &rows, "--html", &now].as_slice()].concat());
-    assert_eq!(said.code, 0, "{}", said.err);
-    let said = towpath(&["sim", "report", &rows, "--html", &later]);
-    assert_eq!(said.code, 0, "{}", said.err);
+    towpath(&[&words, ["--out", &rows, "--html", &now].as_slice()].concat()).exited(0);
+    towpath(&["sim", "report", &rows, "--html", &later]).exited(0);
     let page = fs::read_to_string(&now).expect("a page");
     assert_eq!(page, fs::read_to_string(&later).expect("a page"));
     assert!(page.contains("throughput, user B/s"), "{page}");
@@ -187,9 +178,7 @@ fn sweep_html_equals_report_from_rows() {
         "{figures} {marks}"
     );
     fs::write(&rows, "no rows\n").expect("a file");
-    let said = towpath(&["sim", "report", &rows, "--html", &later]);
-    assert_eq!(said.code, 2);
-    assert!(said.err.contains("sweep --out"), "{}", said.err);
+    towpath(&["sim", "report", &rows, "--html", &later]).failed(2, "sweep --out");
 }
 
 /// The file with a shard of a sweep of the short scenario over two lengths and three seeds.
@@ -197,8 +186,7 @@ fn sweep_part(scratch: &Scratch, file: &str, name: &str, shard: &str) -> String 
     let out = scratch.text(name);
     let points = "traffic.0.length.fixed=64,2048";
     let words = ["sim", "sweep", file, "--points", points, "--seeds", "1..3"];
-    let said = towpath(&[&words[..], &["--out", &out, "--shard", shard]].concat());
-    assert_eq!(said.code, 0, "{}", said.err);
+    towpath(&[&words[..], &["--out", &out, "--shard", shard]].concat()).exited(0);
     out
 }
 
@@ -218,8 +206,7 @@ fn sim_join_takes_each_run_once_and_names_what_is_missing() {
         lines
     };
     let joined = scratch.text("joined.jsonl");
-    let said = towpath(&["sim", "join", &a, &b, &a, "--out", &joined, "--runs", "6"]);
-    assert_eq!(said.code, 0, "{}", said.err);
+    let said = towpath(&["sim", "join", &a, &b, &a, "--out", &joined, "--runs", "6"]).exited(0);
     assert!(
         said.out.contains("6 rows") && said.out.contains("3 came twice"),
         "{}",
@@ -232,8 +219,7 @@ fn sim_join_takes_each_run_once_and_names_what_is_missing() {
     let cut = scratch.text("cut.jsonl");
     fs::write(&cut, &text[..text.len() - 10]).expect("a file");
     let less = scratch.text("less.jsonl");
-    let said = towpath(&["sim", "join", &a, &cut, "--out", &less]);
-    assert_eq!(said.code, 1, "{}", said.out);
+    let said = towpath(&["sim", "join", &a, &cut, "--out", &less]).exited(1);
     assert!(
         said.err.contains("1 runs are missing") && said.err.contains("seed"),
         "{}",
@@ -241,15 +227,14 @@ fn sim_join_takes_each_run_once_and_names_what_is_missing() {
     );
     let again = towpath(&["sim", "join", &a, "--out", &less]);
     assert_eq!(again.code, 2, "a file is not written over");
-    let said = towpath(&words!(
+    towpath(&words!(
         "sim join",
         &a,
         "--out",
         &scratch.text("few.jsonl"),
         "--runs 600"
-    ));
-    assert_eq!(said.code, 1);
-    assert!(said.err.contains("597 runs are missing"), "{}", said.err);
+    ))
+    .failed(1, "597 runs are missing");
 }
 
 #[test]
@@ -265,23 +250,17 @@ fn rows_of_several_builds_are_refused() {
         .replace(build, "0.0.1-0000000000000000")
         .replace("\"key\":\"", "\"key\":\"f");
     fs::write(&other, changed).expect("rows");
-    let said = towpath(&[
+    towpath(&[
         "sim",
         "join",
         &a,
         &other,
         "--out",
         &scratch.text("joined.jsonl"),
-    ]);
-    assert_eq!(said.code, 2);
-    assert!(
-        said.err.contains("rows of build 0.0.1-0000000000000000"),
-        "{}",
-        said.err
-    );
-    let said = towpath(&["sim", "sweep", &file, "--seeds", "1..2", "--out", &other]);
-    assert_eq!(said.code, 2);
-    assert!(said.err.contains("give another --out"), "{}", said.err);
+    ])
+    .failed(2, "rows of build 0.0.1-0000000000000000");
+    towpath(&["sim", "sweep", &file, "--seeds", "1..2", "--out", &other])
+        .failed(2, "give another --out");
 }
 
 #[test]
@@ -322,8 +301,8 @@ fn slurm_array_runs_every_shard_once() {
         &joined,
         "--runs",
         "4",
-    ]);
-    assert_eq!(said.code, 0, "{}", said.err);
+    ])
+    .exited(0);
     assert!(
         said.out.contains("4 rows") && said.out.contains("0 came twice"),
         "{}",
@@ -355,16 +334,13 @@ fn sweep_on_a_command_writes_its_rows_once_and_refuses_wrong_ones() {
     let ready = format!("{{\"ready\":\"{build}\"}}");
 
     let twice = [&ready, &answer(rows[0]), &answer(rows[0]), &answer(rows[1])].map(String::clone);
-    let there = sweep(&["--on", &command_of(&scratch, &twice)]);
-    assert_eq!(there.code, 0, "{}", there.err);
+    let there = sweep(&["--on", &command_of(&scratch, &twice)]).exited(0);
     let mut lines: Vec<&str> = there.out.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, rows);
 
     let refused = |said: &[String], words: &str, code: i32| {
-        let there = sweep(&["--on", &command_of(&scratch, said)]);
-        assert_eq!(there.code, code, "{}", there.err);
-        assert!(there.err.contains(words), "{}", there.err);
+        sweep(&["--on", &command_of(&scratch, said)]).failed(code, words);
     };
     let one = |row: String| [ready.clone(), answer(&row)];
     refused(
@@ -388,18 +364,14 @@ fn sweep_on_a_command_writes_its_rows_once_and_refuses_wrong_ones() {
         2,
     );
     refused(&["no JSON".to_owned()], "no answer", 1);
-    let ends = sweep(&["--on", "true"]);
-    assert_eq!(ends.code, 2, "{}", ends.err);
-    let lost = sweep(&["--on", &format!("cat '{}'", scratch.text("none"))]);
-    assert_eq!(lost.code, 2, "{}", lost.err);
+    sweep(&["--on", "true"]).exited(2);
+    sweep(&["--on", &format!("cat '{}'", scratch.text("none"))]).exited(2);
     fs::write(
         scratch.path("one"),
         one(rows[0].to_owned()).join("\n") + "\n",
     )
     .expect("a file to read");
-    let part = sweep(&["--on", &format!("cat '{}'", scratch.text("one"))]);
-    assert_eq!(part.code, 1);
-    assert!(part.err.contains("1 of 2 rows missing"), "{}", part.err);
+    sweep(&["--on", &format!("cat '{}'", scratch.text("one"))]).failed(1, "1 of 2 rows missing");
 }
 
 #[test]
@@ -418,6 +390,6 @@ fn export_parquet_of_a_sweep_writes_tables_or_says_what_is_missing() {
         }
     } else {
         assert_eq!(said.code, 2);
-        assert!(said.err.contains("--features parquet"), "{}", said.err);
+        assert_has(&said.err, "--features parquet");
     }
 }

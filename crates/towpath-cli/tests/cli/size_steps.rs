@@ -42,11 +42,7 @@ fn steps_beside_sizes_of_other_kinds_are_refused() {
             "--pairs",
         ),
     ] {
-        let said = towpath(&[&["race", "tcp"], words].concat());
-        assert_eq!(said.code, 2, "{words:?}: {}", said.err);
-        assert!(said.err.contains(named), "{words:?}: {}", said.err);
+        towpath(&[&["race", "tcp"], words].concat()).failed(2, named);
     }
-    let said = towpath(&["profile", "tcp", "--size", "steps:1..64"]);
-    assert_eq!(said.code, 2, "{}", said.err);
-    assert!(said.err.contains("give a list"), "{}", said.err);
+    towpath(&["profile", "tcp", "--size", "steps:1..64"]).failed(2, "give a list");
 }

@@ -1,6 +1,6 @@
 //! The array of jobs under a real slurmctld.
 
-use crate::support::{Scratch, towpath};
+use crate::support::{Scratch, assert_has, towpath};
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::process::{Child, Command};
@@ -107,8 +107,7 @@ fn array_of_jobs_under_slurmctld_gives_each_row_once() {
     let [first, second, third] = [1, 2, 3].map(part);
     let joined = scratch.text("joined.jsonl");
     let words = ["sim", "join", &first, &second, &third, "--out", &joined];
-    let said = towpath(&[&words[..], &["--runs", "5"]].concat());
-    assert_eq!(said.code, 0, "{}", said.err);
-    assert!(said.out.contains("5 rows"), "{}", said.out);
-    assert!(said.out.contains("0 came twice"), "{}", said.out);
+    let said = towpath(&[&words[..], &["--runs", "5"]].concat()).exited(0);
+    assert_has(&said.out, "5 rows");
+    assert_has(&said.out, "0 came twice");
 }

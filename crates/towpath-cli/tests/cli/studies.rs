@@ -1,6 +1,6 @@
 //! Studies as data: run, resumed, refused, left out.
 
-use crate::support::{Scratch, finish, json, signal, start, towpath, wait_until};
+use crate::support::{Scratch, assert_has, finish, json, signal, start, towpath, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
@@ -138,13 +138,8 @@ fn state(out: &Path, id: &str) -> String {
 fn own_study_is_judged_and_what_cannot_run_is_left_out_with_reason() {
     let scratch = Scratch::new();
     let (folder, out) = (write(&scratch, STUDY), scratch.text("out"));
-    let said = towpath(&["study", "run", &folder, "--out", &out, "--compare"]);
-    assert_eq!(said.code, 0, "{}", said.err);
-    assert!(
-        said.out.contains("2 of 3 exhibits, the others because:"),
-        "{}",
-        said.out
-    );
+    let said = towpath(&["study", "run", &folder, "--out", &out, "--compare"]).exited(0);
+    assert_has(&said.out, "2 of 3 exhibits, the others because:");
     assert_eq!(state(Path::new(&out), "race"), "done");
     assert_eq!(state(Path::new(&out), "nowhere"), "left_out");
     // Each run has its usual folder.
@@ -217,13 +212,7 @@ fn stopped_study_keeps_what_is_done_and_says_so() {
         scratch.path("out").join("runs/race/trials.jsonl").exists()
     });
     signal(child.id(), Signal::INT);
-    let said = finish(child);
-    assert_eq!(said.code, 1, "{}", said.err);
-    assert!(
-        said.err.contains(&format!("study run --resume {out}")),
-        "{}",
-        said.err
-    );
+    finish(child).failed(1, &format!("study run --resume {out}"));
     assert_eq!(state(Path::new(&out), "race"), "interrupted");
     assert_eq!(state(Path::new(&out), "carried"), "interrupted");
     // The race was asked to end, and ended as races do.
@@ -235,8 +224,7 @@ fn stopped_study_keeps_what_is_done_and_says_so() {
 fn folder_of_another_machine_is_not_resumed() {
     let scratch = Scratch::new();
     let (folder, out) = (write(&scratch, STUDY), scratch.text("out"));
-    let said = towpath(&["study", "run", &folder, "--out", &out]);
-    assert_eq!(said.code, 0, "{}", said.err);
+    towpath(&["study", "run", &folder, "--out", &out]).exited(0);
     let said = towpath(&["study", "run", &folder, "--out", &out]);
     assert_eq!(
         (said.code, said.err.contains("--resume it")),
@@ -249,9 +237,7 @@ fn folder_of_another_machine_is_not_resumed() {
         serde_json::from_str(&fs::read_to_string(&path).expect("a file")).expect("JSON");
     result["machine"] = "lab2 x86_64 6.1 4 CPUs".into();
     fs::write(&path, result.to_string()).expect("written");
-    let said = towpath(&["study", "run", "--resume", &out]);
-    assert_eq!(said.code, 2, "{}", said.err);
-    assert!(said.err.contains("resume it there"), "{}", said.err);
+    let said = towpath(&["study", "run", "--resume", &out]).failed(2, "resume it there");
     assert_eq!(said.err.lines().count(), 1, "{}", said.err);
 }
 
@@ -301,8 +287,7 @@ fn unknown_study_id_or_fault_is_refused_before_anything_starts() {
 #[test]
 fn list_and_show_name_studies_exhibits_and_words() {
     assert!(towpath(&["study", "list"]).out.contains("dcruz-1992"));
-    let said = towpath(&["study", "show", "dcruz-1992"]);
-    assert_eq!(said.code, 0, "{}", said.err);
+    let said = towpath(&["study", "show", "dcruz-1992"]).exited(0);
     for expected in [
         "## Asked",
         "table 1, figure 1: ",
@@ -370,14 +355,13 @@ fn one_exhibit_of_a_study_runs_its_own_runs_alone() {
     let scratch = Scratch::new();
     let out = scratch.text("out");
     let words = words!("study run dcruz-1992/table-21 --compare --out", &out);
-    let said = towpath(&words);
-    assert_eq!(said.code, 0, "{}", said.err);
+    let said = towpath(&words).exited(0);
     assert!(
         said.out.contains("Table 21: ") && !said.out.contains("Table 1,"),
         "{}",
         said.out
     );
-    assert!(said.out.contains("1 of 1 exhibits."), "{}", said.out);
+    assert_has(&said.out, "1 of 1 exhibits.");
     let runs = fs::read_dir(scratch.path("out").join("runs"))
         .expect("runs")
         .flatten();

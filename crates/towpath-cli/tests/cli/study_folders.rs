@@ -2,7 +2,7 @@
 //! one that samples the processor.
 
 use crate::studies::SCENARIO;
-use crate::support::{Scratch, finish, json, signal, start, towpath, wait_until};
+use crate::support::{Scratch, assert_has, finish, json, signal, start, towpath, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
@@ -153,7 +153,7 @@ fn equal_names_and_foreign_folders_are_refused_before_anything_starts() {
             "{}",
             said.err
         );
-        assert!(said.err.contains(expected), "{}", said.err);
+        assert_has(&said.err, expected);
     };
     refused(
         &["run", &one, &one, "--out", &out],

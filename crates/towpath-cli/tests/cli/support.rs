@@ -68,6 +68,38 @@ pub struct CommandOutput {
     pub err: String,
 }
 
+impl CommandOutput {
+    /// The output of a command that must have ended with this code.
+    #[track_caller]
+    pub fn exited(self, code: i32) -> CommandOutput {
+        assert_eq!(self.code, code, "{}\n{}", self.err, self.out);
+        self
+    }
+
+    /// The output of a command that must have failed with this code, and with `part` in what it says of it.
+    #[track_caller]
+    pub fn failed(self, code: i32, part: &str) -> CommandOutput {
+        assert!(
+            self.code == code && self.err.contains(part),
+            "not {code} with '{part}': {}: {}\n{}",
+            self.code,
+            self.err,
+            self.out
+        );
+        self
+    }
+}
+
+#[track_caller]
+pub fn assert_has(text: &str, part: &str) {
+    assert!(text.contains(part), "'{part}' is not in: {text}");
+}
+
+#[track_caller]
+pub fn assert_lacks(text: &str, part: &str) {
+    assert!(!text.contains(part), "'{part}' is in: {text}");
+}
+
 impl From<Output> for CommandOutput {
     fn from(output: Output) -> CommandOutput {
         CommandOutput {
@@ -112,8 +144,7 @@ pub fn towpath(arguments: &[&str]) -> CommandOutput {
 /// The JSON document that a command prints, which must succeed.
 #[track_caller]
 pub fn json(arguments: &[&str]) -> serde_json::Value {
-    let said = towpath(arguments);
-    assert_eq!(said.code, 0, "{}", said.err);
+    let said = towpath(arguments).exited(0);
     serde_json::from_str(&said.out).expect("one JSON document")
 }
 
@@ -139,8 +170,7 @@ pub fn race(scratch: &Scratch, name: &str, arguments: &[&str]) -> RunData {
     if !arguments.contains(&"--blocks") {
         all.extend(["--blocks", "1"]);
     }
-    let said = towpath(&all);
-    assert_eq!(said.code, 0, "{}\n{}", said.err, said.out);
+    towpath(&all).exited(0);
     crate::schema::accepts_folder(&scratch.path(name));
     RunData::read(&scratch.path(name)).expect("the result can be read")
 }

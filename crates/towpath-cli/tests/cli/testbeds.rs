@@ -1,8 +1,8 @@
 //! Hosts, links and loads: races over them, persistent testbeds, and their removal.
 
 use crate::support::{
-    CommandOutput, Scratch, children, finish, is_running, program, race, signal, start, towpath,
-    trials_of, wait_until,
+    CommandOutput, Scratch, assert_has, children, finish, is_running, program, race, signal, start,
+    towpath, trials_of, wait_until,
 };
 use results::{RunData, Status, Trial};
 use rustix::process::Signal;
@@ -268,9 +268,8 @@ fn testbed_stays_up_until_down() {
     }
     let scratch = Scratch::new();
     let run = |arguments: &[&str]| in_testbeds(&scratch, arguments);
-    let up = run(&words!("up --name lab --link delay=1ms --hosts 3 -6"));
-    assert_eq!(up.code, 0, "{}", up.err);
-    assert!(up.out.contains("c 10.77.0.3 fd77::3"), "{}", up.out);
+    let up = run(&words!("up --name lab --link delay=1ms --hosts 3 -6")).exited(0);
+    assert_has(&up.out, "c 10.77.0.3 fd77::3");
     let twice = run(&["up", "--name", "lab"]);
     assert!(
         twice.code == 1 && twice.err.contains("is already up"),
@@ -280,13 +279,9 @@ fn testbed_stays_up_until_down() {
     let seen = run(&["exec", "--name", "lab", "b", "--", "cat", "/proc/net/dev"]);
     assert!(seen.out.contains("eth0:"), "{}{}", seen.out, seen.err);
     let nobody = run(&["exec", "--name", "lab", "z", "true"]);
-    assert!(
-        nobody.err.contains("no host 'z'; choose from a, b, c"),
-        "{}",
-        nobody.err
-    );
+    assert_has(&nobody.err, "no host 'z'; choose from a, b, c");
     let listed = run(&["list"]);
-    assert!(listed.out.contains("lab: link delay=1ms"), "{}", listed.out);
+    assert_has(&listed.out, "lab: link delay=1ms");
     assert_eq!(run(&["down", "--name", "lab"]).code, 0);
     let gone = run(&["down", "--name", "lab"]);
     assert!(
@@ -308,8 +303,7 @@ fn concurrent_races_over_links_are_isolated() {
         start(&words!("race udp --link delay=1ms --no-calibration --sizes 64 -w delay --trial 100ms --blocks 2 --no-control --no-report --out", out))
     });
     for (child, out) in both.into_iter().zip(&outs) {
-        let said = finish(child);
-        assert_eq!(said.code, 0, "{}", said.err);
+        finish(child).exited(0);
         let run = RunData::read(Path::new(out)).expect("a result");
         for trial in trials_of(&run, "udp") {
             // Each request and each answer is a frame: none of the other race's are counted.
@@ -329,10 +323,9 @@ fn invalid_testbed_options_are_refused_in_one_line() {
         let out = scratch.text("run");
         let mut all = vec!["race", "udp", "--out", &out];
         all.extend(arguments);
-        let said = towpath(&all);
-        assert_eq!(said.code, code, "{}", said.err);
+        let said = towpath(&all).exited(code);
         assert_eq!(said.err.lines().count(), 1, "{}", said.err);
-        assert!(said.err.contains(words), "{}", said.err);
+        assert_has(&said.err, words);
     };
     refused(&["--link", "rate=10"], 2, "'10' is no rate");
     refused(&["--link", "rate=9999gbit"], 2, "impossible");
@@ -366,14 +359,13 @@ fn star_has_sixty_four_hosts() {
     let scratch = Scratch::new();
     let run = |arguments: &[&str]| towpath_in(&scratch, &[&["testbed"], arguments].concat());
     let up = ["up", "--name", "many", "--hosts", "64", "--star"];
-    let up = run(&up);
-    assert_eq!(up.code, 0, "{}", up.err);
-    assert!(up.out.contains("bl 10.77.0.64"), "{}", up.out);
+    let up = run(&up).exited(0);
+    assert_has(&up.out, "bl 10.77.0.64");
     let ping = ["bl", "--", "ping", "-c", "1", "-w", "20", "10.77.0.1"];
     let ping = run(&[&["exec", "--name", "many"], &ping[..]].concat());
     assert_eq!(run(&["down", "--name", "many"]).code, 0);
     let refused = run(&["up", "--name", "many", "--hosts", "65"]);
-    assert!(refused.err.contains("from 2 to 64"), "{}", refused.err);
+    assert_has(&refused.err, "from 2 to 64");
     assert_eq!(ping.code, 0, "{}{}", ping.out, ping.err);
 }
 
@@ -386,8 +378,7 @@ fn copy_to_a_group_needs_no_routes() {
     let scratch = Scratch::new();
     let run = |arguments: &[&str]| towpath_in(&scratch, arguments);
     let up = ["testbed", "up", "--name", "group", "--hosts", "3", "--star"];
-    let up = run(&up);
-    assert_eq!(up.code, 0, "{}", up.err);
+    run(&up).exited(0);
     fs::write(scratch.path("file"), [7; 100_000]).expect("room");
     let exe = env!("CARGO_BIN_EXE_towpath");
     let exec = |host| ["testbed", "exec", "--name", "group", host, "--", exe];

@@ -1,6 +1,6 @@
 //! Workload transactions: clients, replies, services; and what is refused.
 
-use crate::support::{Scratch, is_valid_trial, race, towpath, trials_of};
+use crate::support::{Scratch, assert_has, is_valid_trial, race, towpath, trials_of};
 use crate::testbeds::{can_create_hosts, linked};
 use results::{RunData, Trial};
 
@@ -116,16 +116,14 @@ fn sweep_of_clients_is_a_matrix_with_verdicts() {
         "{}",
         shown.out
     );
-    assert!(shown.out.contains("each "), "{}", shown.out);
-    let written = towpath(&["report", &scratch.text("run")]);
-    assert_eq!(written.code, 0, "{}", written.err);
+    assert_has(&shown.out, "each ");
+    towpath(&["report", &scratch.text("run")]).exited(0);
     let page = std::fs::read_to_string(scratch.path("run").join("report.html"));
     let page = page.expect("the report");
     assert!(page.contains("Against the number of clients"));
     let run = scratch.text("run");
-    let compared = towpath(&["compare", &run, &run]);
-    assert_eq!(compared.code, 0, "{}", compared.err);
-    assert!(compared.out.contains("clients"), "{}", compared.out);
+    let compared = towpath(&["compare", &run, &run]).exited(0);
+    assert_has(&compared.out, "clients");
 }
 
 #[test]

@@ -66,13 +66,10 @@ fn turns_last_as_long_as_asked_for() {
         (["--turn-time", "9ms"], "10ms to 50ms"),
         (["--turn-time", "51ms"], "10ms to 50ms"),
     ] {
-        let said = towpath(&[&["race", "tcp", "udp"][..], &words].concat());
-        assert_eq!(said.code, 2, "{}", said.err);
-        assert!(said.err.contains(why), "{}", said.err);
+        towpath(&[&["race", "tcp", "udp"][..], &words].concat()).failed(2, why);
     }
-    let said = towpath(&["race", "tcp", "--turns", "off", "--turn-time", "20ms"]);
-    assert_eq!(said.code, 2, "{}", said.err);
-    assert!(said.err.contains("omit one of them"), "{}", said.err);
+    towpath(&["race", "tcp", "--turns", "off", "--turn-time", "20ms"])
+        .failed(2, "omit one of them");
 }
 
 #[test]
@@ -141,14 +138,11 @@ fn turns_where_they_cannot_be_are_refused_with_the_reason() {
         (&["tcp", "--busy-poll", "-w", "throughput"], "busy-poll"),
     ] {
         let words = [&["race", "--turns", "on"], words].concat();
-        let said = towpath(&words);
-        assert_eq!(said.code, 2, "{words:?}: {}", said.err);
-        assert!(said.err.contains(why), "{words:?}: {}", said.err);
+        let said = towpath(&words).failed(2, why);
         let last = said.err.lines().last().unwrap_or_default();
         assert!(last.contains("omit --turns on"), "{words:?}: {last}");
     }
-    let said = towpath(&["race", "tcp", "--turns", "maybe"]);
-    assert_eq!(said.code, 2, "{}", said.err);
+    towpath(&["race", "tcp", "--turns", "maybe"]).exited(2);
 }
 
 /// Half a second after its start a worker has turns to come, or is not even set up: its trial takes a

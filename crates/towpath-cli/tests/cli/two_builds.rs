@@ -1,6 +1,6 @@
 //! Two builds in one race, and the gate.
 
-use crate::support::{Scratch, is_valid_trial, race, towpath, trials_of};
+use crate::support::{Scratch, assert_has, is_valid_trial, race, towpath, trials_of};
 use results::RunData;
 
 const SHORT: [&str; 6] = ["--sizes", "64", "-w", "throughput", "--trial", "20ms"];
@@ -30,11 +30,10 @@ fn other_build_races_and_its_name_is_in_plan_and_report() {
 fn program_of_another_protocol_version_is_refused_with_both_numbers() {
     let scratch = Scratch::new();
     let old = scratch.script("old", "echo towpath-worker 4711");
-    let said = towpath(&["race", "tcp", &format!("tcp,program={old}")]);
-    assert_eq!(said.code, 1, "{}", said.err);
+    let said = towpath(&["race", "tcp", &format!("tcp,program={old}")]).exited(1);
     let ours = format!("this program version {}", control::PROTOCOL_VERSION);
-    assert!(said.err.contains("speaks version 4711"), "{}", said.err);
-    assert!(said.err.contains(&ours), "{}", said.err);
+    assert_has(&said.err, "speaks version 4711");
+    assert_has(&said.err, &ours);
 }
 
 /// The example `own_transport`, which cargo builds with the tests of its package.
@@ -72,17 +71,9 @@ fn transport_that_only_another_program_has_races_in_turns_with_one_of_ours() {
 #[test]
 fn transport_that_neither_program_has_is_refused_with_what_the_other_one_says() {
     let missing = format!("mine,program={}", own_transport());
-    let said = towpath(&["race", "tcp", &missing]);
-    assert_eq!(said.code, 2, "{}", said.err);
-    assert!(
-        said.err.contains("unknown transport 'mine'"),
-        "{}",
-        said.err
-    );
+    towpath(&["race", "tcp", &missing]).failed(2, "unknown transport 'mine'");
     let option = format!("tcp-narrow,colour=red,program={}", own_transport());
-    let said = towpath(&["race", "tcp", &option]);
-    assert_eq!(said.code, 2, "{}", said.err);
-    assert!(said.err.contains("colour"), "{}", said.err);
+    towpath(&["race", "tcp", &option]).failed(2, "colour");
     let said = towpath(&["race", "tcp", "tcp-narrow"]);
     assert_eq!(said.code, 2, "without its program: {}", said.err);
 }
@@ -113,9 +104,7 @@ fn program_that_exits_in_its_job_fails_its_trials_with_its_name() {
 #[test]
 fn program_towards_another_host_is_refused() {
     let other = format!("tcp,program={OTHER}");
-    let said = towpath(&["race", "tcp", &other, "--to", "127.0.0.1:1"]);
-    assert_eq!(said.code, 2, "{}", said.err);
-    assert!(said.err.contains("on this host only"), "{}", said.err);
+    towpath(&["race", "tcp", &other, "--to", "127.0.0.1:1"]).failed(2, "on this host only");
 }
 
 #[test]
@@ -125,10 +114,9 @@ fn gate_of_one_build_against_itself_passes_and_says_what_it_can_see() {
     let mut words = vec!["gate", "--old", OTHER, "--new", OTHER, "tcp"];
     words.extend(&SHORT);
     words.extend(["--blocks", "3", "--out", &out, "--fail-on", "99%"]);
-    let said = towpath(&[&words[..], &["--markdown"]].concat());
-    assert_eq!(said.code, 0, "{}\n{}", said.err, said.out);
+    let said = towpath(&[&words[..], &["--markdown"]].concat()).exited(0);
     assert!(said.out.starts_with("### tcp"), "{}", said.out);
-    assert!(said.out.contains("this machine can see"), "{}", said.out);
+    assert_has(&said.out, "this machine can see");
     let run = RunData::read(&scratch.path("gate")).expect("a result");
     let names = &run.plan.transports;
     assert_eq!(names[1], format!("{}#2", names[0]));
@@ -142,9 +130,8 @@ fn gate_of_a_much_slower_contestant_exits_with_3() {
     let mut words = vec!["gate", "null", "quic", "--no-report"];
     words.extend(&SHORT);
     words.extend(["--blocks", "5", "--out", &out]);
-    let said = towpath(&words);
-    assert_eq!(said.code, 3, "{}\n{}", said.err, said.out);
-    assert!(said.out.contains("quic"), "{}", said.out);
+    let said = towpath(&words).exited(3);
+    assert_has(&said.out, "quic");
     assert!(!scratch.path("gate/report.html").exists());
 }
 

@@ -1,7 +1,7 @@
 //! The VMTP commands as other programs use them.
 
 use crate::ring_captures::captured_race;
-use crate::support::{Scratch, dissector, towpath, tshark_fields};
+use crate::support::{Scratch, assert_has, dissector, towpath, tshark_fields};
 use crate::xtp_tools::Tool;
 use std::collections::BTreeSet;
 use std::fs;
@@ -82,9 +82,8 @@ fn capture_of_virtual_time_has_frames_of_vmtp() {
     "#;
     fs::write(scratch.path("calls.toml"), scenario).expect("room");
     let (run, file) = (scratch.text("calls.toml"), scratch.text("calls.pcapng"));
-    let done = towpath(&["sim", "run", &run, "--pcap", &file]);
-    assert_eq!(done.code, 0, "{}", done.err);
-    assert!(done.out.contains("20 settled"), "{}", done.out);
+    let done = towpath(&["sim", "run", &run, "--pcap", &file]).exited(0);
+    assert_has(&done.out, "20 settled");
     let Some(packets) = vmtp_packets(&file) else {
         return;
     };
@@ -142,9 +141,7 @@ fn files_are_put_listed_and_got_and_the_server_reports_its_entities() {
 fn wrong_addresses_files_and_servers_are_named_in_one_line() {
     let scratch = Scratch::new();
     let refused = |arguments: &[&str], code: i32, part: &str| {
-        let done = towpath(arguments);
-        assert_eq!(done.code, code, "{arguments:?}: {}", done.err);
-        assert!(done.err.contains(part), "{arguments:?}: {}", done.err);
+        let done = towpath(arguments).failed(code, part);
         assert_eq!(done.err.trim_end().lines().count(), 1, "{}", done.err);
     };
     refused(&["blocks", "ls", "127.0.0.1:port"], 2, "127.0.0.1:port");

@@ -1,6 +1,6 @@
 //! `towpath watch` on races that run, ended and were cut off, and on what is none.
 
-use crate::support::{Scratch, finish, race, start, towpath, wait_until};
+use crate::support::{Scratch, assert_has, finish, race, start, towpath, wait_until};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -31,39 +31,14 @@ fn watch_shows_verdicts_only_at_looks() {
     let scratch = Scratch::new();
     raced(&scratch);
     // 2 pilots, 3 trials a block; looks are after blocks 5, 10 and 12.
-    let before = towpath(&["watch", &cut(&scratch, "before", 2 + 14), "--once"]);
-    assert_eq!(before.code, 0, "{}", before.err);
-    assert!(
-        before.out.contains("16 trials, 4 of 12 blocks"),
-        "{}",
-        before.out
-    );
-    assert!(
-        before.out.contains("No verdict before the first look."),
-        "{}",
-        before.out
-    );
-    assert!(
-        before.out.contains("The next look is after block 5."),
-        "{}",
-        before.out
-    );
-    assert!(
-        before.out.contains("unix-stream"),
-        "the table: {}",
-        before.out
-    );
+    let before = towpath(&["watch", &cut(&scratch, "before", 2 + 14), "--once"]).exited(0);
+    assert_has(&before.out, "16 trials, 4 of 12 blocks");
+    assert_has(&before.out, "No verdict before the first look.");
+    assert_has(&before.out, "The next look is after block 5.");
+    assert_has(&before.out, "unix-stream");
     let after = towpath(&["watch", &cut(&scratch, "after", 2 + 15), "--once"]);
-    assert!(
-        after.out.contains("At the look after 5 blocks:"),
-        "{}",
-        after.out
-    );
-    assert!(
-        after.out.contains("The next look is after block 10."),
-        "{}",
-        after.out
-    );
+    assert_has(&after.out, "At the look after 5 blocks:");
+    assert_has(&after.out, "The next look is after block 10.");
 }
 
 #[test]
@@ -75,8 +50,7 @@ fn watch_of_ended_race_prints_what_show_prints() {
         towpath(&["show", &scratch.text("a")]),
     );
     assert_eq!((watched.code, &watched.out), (0, &shown.out));
-    let none = towpath(&["watch", &scratch.text("nothing"), "--once"]);
-    assert_eq!(none.code, 1);
+    let none = towpath(&["watch", &scratch.text("nothing"), "--once"]).exited(1);
     assert!(
         none.err.contains("is") && none.err.contains("the folder of a run?"),
         "{}",
@@ -94,10 +68,9 @@ fn watch_of_running_race_ends_with_it() {
         scratch.path("live/trials.jsonl").exists()
     });
     let watched = towpath(&["watch", &out, "--every", "50ms"]);
-    let raced = finish(race);
-    assert_eq!(raced.code, 0, "{}", raced.err);
+    finish(race).exited(0);
     assert_eq!(watched.code, 0, "{}", watched.err);
-    assert!(watched.out.contains("of 8 blocks"), "{}", watched.out);
+    assert_has(&watched.out, "of 8 blocks");
     let shown = towpath(&["show", &out]);
     assert!(watched.out.ends_with(&shown.out), "{}", watched.out);
 }
@@ -142,9 +115,7 @@ fn watch_serves_open_metrics_on_the_loopback_only() {
     let scratch = Scratch::new();
     raced(&scratch);
     let folder = cut(&scratch, "part", 2 + 14);
-    let refused = towpath(&["watch", &folder, "--metrics", "0.0.0.0:0"]);
-    assert_eq!(refused.code, 2);
-    assert!(refused.err.contains("loopback only"), "{}", refused.err);
+    towpath(&["watch", &folder, "--metrics", "0.0.0.0:0"]).failed(2, "loopback only");
     let mut command = Command::new(env!("CARGO_BIN_EXE_towpath"));
     command.args(["watch", &folder, "--metrics", "127.0.0.1:0"]);
     command.stdout(Stdio::null()).stderr(Stdio::piped());
@@ -180,11 +151,6 @@ fn watch_counts_rows_of_a_sweep() {
     let scratch = Scratch::new();
     let rows = "{\"key\":\"1\",\"ending\":\"complete\"}\n{\"key\":\"2\",\"ending\":\"time_limit\"}\n{\"key\":";
     fs::write(scratch.path("rows.jsonl"), rows).expect("rows");
-    let said = towpath(&["watch", &scratch.text("rows.jsonl"), "--once"]);
-    assert_eq!(said.code, 0, "{}", said.err);
-    assert!(
-        said.out.contains("2 rows; 1 runs did not complete"),
-        "{}",
-        said.out
-    );
+    let said = towpath(&["watch", &scratch.text("rows.jsonl"), "--once"]).exited(0);
+    assert_has(&said.out, "2 rows; 1 runs did not complete");
 }

@@ -1,6 +1,6 @@
 //! Each workload with each transport this host has.
 
-use crate::support::{Scratch, is_valid_trial, race, towpath, trials_of};
+use crate::support::{Scratch, assert_has, assert_lacks, is_valid_trial, race, towpath, trials_of};
 use results::{RunData, Trial};
 use serde_json::Value;
 
@@ -232,13 +232,8 @@ fn mebibyte_messages_work_or_fail_with_reason() {
     assert!(shown.contains(words), "{shown}");
     let out = scratch.text("lost");
     let tcp_and_udp = words!("race udp tcp -w throughput --sizes 1MiB --blocks 1");
-    let said = towpath(&[&tcp_and_udp[..], &["--trial", "20ms", "--out", &out]].concat());
-    assert_eq!(said.code, 1);
-    assert!(
-        said.err.contains("the baseline udp has no result"),
-        "{}",
-        said.err
-    );
+    towpath(&[&tcp_and_udp[..], &["--trial", "20ms", "--out", &out]].concat())
+        .failed(1, "the baseline udp has no result");
 }
 
 #[test]
@@ -261,8 +256,8 @@ fn cells_are_counted_in_the_result_of_a_race() {
         }
     }
     let shown = towpath(&["show", &scratch.text("run")]);
-    assert!(shown.out.contains("cells of aal34: "), "{}", shown.out);
-    assert!(!shown.out.contains("cells of tcp"), "{}", shown.out);
+    assert_has(&shown.out, "cells of aal34: ");
+    assert_lacks(&shown.out, "cells of tcp");
 }
 
 #[test]

@@ -100,9 +100,7 @@ fn question_that_cannot_be_asked_is_refused() {
         assert!(err.contains(part), "{words:?}: {err}");
     }
     let wrong = words!("forward 127.0.0.1:0 --over xtp,managers=127.0.0.1 ::1");
-    let said = towpath(&wrong);
-    assert_eq!(said.code, 2, "{}", said.err);
-    assert!(said.err.contains("add dialect=3.6"), "{}", said.err);
+    towpath(&wrong).failed(2, "add dialect=3.6");
 }
 
 #[test]
@@ -148,12 +146,9 @@ fn live_endpoint_changes_what_its_user_says_and_nothing_else() {
         (&[&number, "sort"], "write KEY=VALUE"),
         (&["all", "sort=1"], "ctimer, retrycount"),
     ] {
-        let said = run(&[&["set", &process][..], words].concat());
-        assert_eq!(said.code, 2, "{words:?}: {}", said.err);
-        assert!(said.err.contains(part), "{words:?}: {}", said.err);
+        run(&[&["set", &process][..], words].concat()).failed(2, part);
     }
-    let said = run(&["set", "/nowhere/1-1.sock", "all", "ctimer=5s"]);
-    assert_eq!(said.code, 1, "{}", said.err);
+    run(&["set", "/nowhere/1-1.sock", "all", "ctimer=5s"]).exited(1);
     trace_comes_and_goes(&runtime, &run, [&process, &number], (&mut tcp, &mut served));
     drop((tcp, served, near));
     far.stop();
@@ -183,9 +178,7 @@ fn trace_comes_and_goes(
         ([number, trace.as_str()], "write all"),
         (["all", trace.as_str()], "exists"),
     ] {
-        let said = set(&words);
-        assert_eq!(said.code, 2, "{words:?}: {}", said.err);
-        assert!(said.err.contains(part), "{words:?}: {}", said.err);
+        set(&words).failed(2, part);
     }
     assert_eq!(set(&["all", "trace=off"]).code, 0);
     let before = traced();
@@ -226,8 +219,6 @@ fn words_of_groups_and_priorities_that_cannot_be_are_refused() {
             "choose explicit, implicit",
         ),
     ] {
-        let said = towpath(&words);
-        assert_eq!(said.code, 2, "{words:?}: {}", said.err);
-        assert!(said.err.contains(part), "{words:?}: {}", said.err);
+        towpath(&words).failed(2, part);
     }
 }

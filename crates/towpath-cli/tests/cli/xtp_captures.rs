@@ -42,8 +42,7 @@ fn capture_of_a_race_has_packets_of_xtp_over_udp() {
 fn capture_of_virtual_time_has_frames_of_xtp() {
     let scratch = Scratch::new();
     let (run, file) = (scenario(&scratch), scratch.text("pages.pcapng"));
-    let done = towpath(&["sim", "run", &run, "--pcap", &file]);
-    assert_eq!(done.code, 0, "{}", done.err);
+    towpath(&["sim", "run", &run, "--pcap", &file]).exited(0);
     if let Some(packets) = xtp_packets(&file) {
         assert_read(&packets, 40, "eth:ethertype:xtp");
     }

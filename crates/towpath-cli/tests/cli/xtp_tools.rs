@@ -1,6 +1,6 @@
 //! The XTP commands as other programs use them.
 
-use crate::support::{Scratch, finish, program, signal, towpath};
+use crate::support::{Scratch, assert_has, finish, program, signal, towpath};
 use rustix::process::Signal;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -60,8 +60,7 @@ impl Tool {
     pub fn stop(mut self) -> String {
         let child = self.child.take().expect("it was started");
         signal(child.id(), Signal::INT);
-        let done = finish(child);
-        assert_eq!(done.code, 0, "{}", done.err);
+        finish(child).exited(0);
         let mut rest = String::new();
         self.said.read_to_string(&mut rest).expect("text");
         rest
@@ -239,15 +238,12 @@ fn cp_copies_files_and_keeps_existing_ones() {
         Tool::start(&["cp", "--receive", &folder, "--listen", "127.0.0.1:0"])
     });
     let file = scratch.text("data");
-    let said = towpath(&["cp", &file, &hosts[0].at, &hosts[1].at]);
-    assert_eq!(said.code, 0, "{}", said.err);
+    let said = towpath(&["cp", &file, &hosts[0].at, &hosts[1].at]).exited(0);
     assert_eq!(said.out.matches("2000000 bytes").count(), 2, "{}", said.out);
     for folder in &folders {
         assert!(fs::read(format!("{folder}/data")).expect("it came") == content);
     }
-    let said = towpath(&["cp", &file, &hosts[0].at]);
-    assert_eq!(said.code, 1);
-    assert!(said.err.contains("--overwrite"), "{}", said.err);
+    towpath(&["cp", &file, &hosts[0].at]).failed(1, "--overwrite");
     let [one, two] = hosts;
     assert!(one.stop().contains("exists already"));
     two.stop();
@@ -288,7 +284,7 @@ fn xtp_contexts_and_trace_show_live_endpoints() {
     };
     let nobody = look(&[]);
     assert_eq!((nobody.code, nobody.err.lines().count()), (1, 1));
-    assert!(nobody.err.contains("towpath forward"), "{}", nobody.err);
+    assert_has(&nobody.err, "towpath forward");
 
     let trace = scratch.text("far.trace");
     let (listener, target) = listener();
@@ -305,8 +301,7 @@ fn xtp_contexts_and_trace_show_live_endpoints() {
     let mut word = [0; 5];
     served.read_exact(&mut word).expect("it comes");
 
-    let seen = look(&["--json"]);
-    assert_eq!(seen.code, 0, "{}", seen.err);
+    let seen = look(&["--json"]).exited(0);
     let reports: serde_json::Value = serde_json::from_str(&seen.out).expect("JSON");
     let reports = reports.as_array().expect("a list");
     assert_eq!(reports.len(), 2, "{}", seen.out);
@@ -324,24 +319,22 @@ fn xtp_contexts_and_trace_show_live_endpoints() {
         seen.out
     );
     let text = look(&[&process.to_string()]);
-    assert!(text.out.contains("stream, opened there"), "{}", text.out);
-    assert!(text.out.contains("CTIMER in"), "{}", text.out);
+    assert_has(&text.out, "stream, opened there");
+    assert_has(&text.out, "CTIMER in");
 
     // A killed process leaves its socket, which is then removed by the next query.
     drop(near);
-    let left = look(&["--json"]);
-    assert_eq!(left.code, 0, "{}", left.err);
+    look(&["--json"]).exited(0);
     drop((tcp, served));
     far.stop();
     let sockets = fs::read_dir(runtime.0.join("towpath")).expect("it is there");
     assert_eq!(sockets.count(), 0, "swept, and tidied up");
     let traced = fs::read_to_string(&trace).expect("it was written");
     assert!(traced.contains(" arrived at=0 from=1 len="), "{traced}");
-    let same = towpath(&["sim", "diff", "--outline", &trace, &trace]);
-    assert_eq!(same.code, 0, "{}", same.err);
+    towpath(&["sim", "diff", "--outline", &trace, &trace]).exited(0);
     let wrong = look(&["/nowhere/at-all.sock"]);
     assert_eq!((wrong.code, wrong.err.lines().count()), (1, 1));
-    assert!(wrong.err.contains("at-all.sock"), "{}", wrong.err);
+    assert_has(&wrong.err, "at-all.sock");
 }
 
 #[test]
@@ -374,9 +367,7 @@ fn race_trace_writes_one_file_per_worker() {
             assert!(text.contains(" offered at="), "{name}: {text}");
             assert!(text.contains(" arrived at="), "{name}: {text}");
         }
-        let again = towpath(&words);
-        assert_eq!(again.code, 2, "{}", again.err);
-        assert!(again.err.contains("it exists; remove it"), "{}", again.err);
+        towpath(&words).failed(2, "it exists; remove it");
     }
 }
 
@@ -438,8 +429,6 @@ fn relay_prints_packet_counts_on_exit() {
             "HOST:PORT",
         ),
     ] {
-        let said = towpath(&arguments);
-        assert_eq!(said.code, 2, "{}", said.err);
-        assert!(said.err.contains(expected), "{}", said.err);
+        towpath(&arguments).failed(2, expected);
     }
 }

@@ -7,7 +7,7 @@
 use crate::connection_info;
 use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, CircuitResult, Class, ConnectionInfo, Interest, Listener,
-    NoConnectionInfo, Part, Reach, Rendezvous, Transport, Unavailable,
+    NoConnectionInfo, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::options::Options;
 use crate::parts;
@@ -262,13 +262,7 @@ impl Circuit for PipeCircuit {
         }
     }
 
-    parts::carries_no_notes! {}
-
-    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
-        Ok(parts::part_of_stream(self.recv(buffer)?))
-    }
-
-    parts::lends_nothing! {}
+    parts::copies_stream! {}
 
     fn flush(&mut self) -> io::Result<()> {
         self.flush_unsent_blocking()

@@ -4,10 +4,9 @@
 //! The user names the interface and the EtherType. `wire_ether` describes the header; the only
 //! checksum is the frame's.
 
-use crate::connection_info;
 use crate::contract::{
-    Circuit, CircuitResult, Class, ConnectionInfo, Listener, NoConnectionInfo, OptionHelp, Part,
-    Reach, ReceiveCounts, Rendezvous, Transport, Unavailable,
+    Circuit, CircuitResult, Class, Listener, OptionHelp, Part, ReceiveCounts, Rendezvous,
+    Transport, Unavailable,
 };
 use crate::medium::{EtherMedium, random_port};
 use crate::options::{Options, invalid};
@@ -156,15 +155,8 @@ struct RawEtherListener {
 
 impl Listener for RawEtherListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        let lines: Vec<String> = self
-            .sockets
-            .iter()
-            .map(|socket| socket.address().to_string())
-            .collect();
-        Ok(Rendezvous::new(
-            Reach::Network,
-            lines.join("\n").into_bytes(),
-        ))
+        let addresses = self.sockets.iter().map(|socket| socket.address());
+        Ok(socket::rendezvous_of(addresses))
     }
 
     fn accept(&mut self, _deadline: Instant) -> CircuitResult {
@@ -351,15 +343,9 @@ impl Circuit for RawEtherCircuit {
 
     parts::lends_nothing! {}
 
-    fn finish(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
     parts::ready_as_socket! {}
 
-    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
-        Err(connection_info::NO_CONNECTION)
-    }
+    parts::connectionless! {}
 
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = socket::buffer_sizes(self.socket.as_fd());

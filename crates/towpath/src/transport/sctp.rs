@@ -13,7 +13,7 @@ use crate::contract::{
 use crate::engine_circuit;
 use crate::engine_setup::{self, EngineSetup, Introspection};
 use crate::medium::{IpMedium, UdpMedium};
-use crate::options::{Family, Options};
+use crate::options::{Family, Options, invalid};
 use crate::sctp::EndpointConfig;
 use crate::socket;
 use crate::udp_links::UdpLinksMedium;
@@ -103,7 +103,7 @@ impl Transport for Sctp {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        let settings = to_io_result(EndpointConfig::parse(&options.transport_specific))?;
+        let settings = EndpointConfig::parse(&options.transport_specific).map_err(invalid)?;
         let host = Some(options.bind_address());
         let setup = |_| udp_setup(&with_long_packets(&settings, options, host), options);
         match has_several_links(options) {
@@ -115,7 +115,7 @@ impl Transport for Sctp {
     fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
         let host = socket::decode_address(line).ok().map(|peer| peer.ip());
-        let mut settings = to_io_result(EndpointConfig::parse(&options.transport_specific))?;
+        let mut settings = EndpointConfig::parse(&options.transport_specific).map_err(invalid)?;
         settings.config.connects_early = true;
         let to = (rendezvous, index);
         let setup = |_| udp_setup(&with_long_packets(&settings, options, host), options);
@@ -202,12 +202,13 @@ impl Transport for SctpRawIp {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        let settings = to_io_result(ip_config(options.family, &options.transport_specific))?;
+        let settings = ip_config(options.family, &options.transport_specific).map_err(invalid)?;
         engine_circuit::listen(&IP, options, |port| ip_setup(&settings, port))
     }
 
     fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
-        let mut settings = to_io_result(ip_config(options.family, &options.transport_specific))?;
+        let mut settings =
+            ip_config(options.family, &options.transport_specific).map_err(invalid)?;
         settings.config.connects_early = true;
         engine_circuit::connect(&IP, (rendezvous, index), options, |port| {
             ip_setup(&settings, port)
@@ -306,8 +307,4 @@ fn setup(settings: &EndpointConfig, config: SctpConfig) -> EngineSetup<Engine> {
         connection_info: connection_info::of_sctp,
         zero_copy: false,
     }
-}
-
-fn to_io_result(settings: Result<EndpointConfig, String>) -> io::Result<EndpointConfig> {
-    settings.map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))
 }

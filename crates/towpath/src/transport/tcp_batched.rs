@@ -3,7 +3,7 @@
 //! As a careful application does, short messages are coalesced and written 64 KiB at a time. The
 //! buffer is written when it is full, at a flush, and when the user waits or receives.
 
-use crate::contract::{Circuit, ConnectionInfo, Interest, NoConnectionInfo, Part};
+use crate::contract::{Circuit, ConnectionInfo, Interest, NoConnectionInfo};
 use crate::parts;
 use crate::stream::StreamCircuit;
 use crate::transport::tcp_wrapped::WrappedTcp;
@@ -109,13 +109,7 @@ impl Circuit for TcpBatchedCircuit {
         self.inner.recv(buffer)
     }
 
-    parts::carries_no_notes! {}
-
-    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
-        Ok(parts::part_of_stream(self.recv(buffer)?))
-    }
-
-    parts::lends_nothing! {}
+    parts::copies_stream! {}
 
     fn flush(&mut self) -> io::Result<()> {
         self.write_out(true)?;

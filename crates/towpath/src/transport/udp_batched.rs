@@ -3,10 +3,7 @@
 //! Each datagram still passes through the network stack alone; only system-call entries are saved.
 //! Single sends and receives are one datagram per call, as in `udp-connected`.
 
-use crate::connection_info;
-use crate::contract::{
-    Circuit, CircuitResult, Class, ConnectionInfo, Interest, NoConnectionInfo, Part, ReceiveCounts,
-};
+use crate::contract::{Circuit, CircuitResult, Class, Interest, Part, ReceiveCounts};
 use crate::datagram::DatagramSocket;
 use crate::options::Options;
 use crate::parts;
@@ -118,25 +115,7 @@ fn truncated_message(limit: usize) -> io::Error {
 }
 
 impl Circuit for UdpBatchedCircuit {
-    #[inline]
-    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.port.send(message, false)
-    }
-
-    #[inline]
-    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.port.recv(buffer, false).map(Some)
-    }
-
-    #[inline]
-    fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.port.send(message, true)
-    }
-
-    #[inline]
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.port.recv(buffer, true).map(Some)
-    }
+    parts::blocks_by_flag! { port.send, port.recv }
 
     parts::carries_no_notes! {}
 
@@ -158,14 +137,10 @@ impl Circuit for UdpBatchedCircuit {
     fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<ReceiveCounts>> {
         if !self.port.has_final_peer() || self.port.has_rest() {
             let mut arrived = ReceiveCounts::default();
-            arrived.add(self.port.recv(buffer, true)?);
+            arrived.add(self.port.recv_datagram(buffer, true)?);
             return Ok(Some(arrived));
         }
         receive_calls(calls, || self.recv_many()).map(Some)
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        Ok(())
     }
 
     engine::forward! { self.port;
@@ -174,9 +149,7 @@ impl Circuit for UdpBatchedCircuit {
         fn counts(&self) -> BTreeMap<String, u64>;
     }
 
-    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
-        Err(connection_info::NO_CONNECTION)
-    }
+    parts::connectionless! {}
 
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = self.port.effective();

@@ -4,10 +4,9 @@
 //! Unlike in `udp-batched`, the messages pass through the network stack together. Single sends are
 //! one datagram per call.
 
-use crate::connection_info;
 use crate::contract::{
-    Circuit, CircuitResult, Class, ConnectionInfo, Interest, Listener, NoConnectionInfo, Note,
-    OptionHelp, Part, ReceiveCounts, Rendezvous, Transport, Unavailable, check_names,
+    Circuit, CircuitResult, Class, Interest, Listener, Note, OptionHelp, Part, ReceiveCounts,
+    Rendezvous, Transport, Unavailable, check_names,
 };
 use crate::datagram::{
     AddressFamily, DatagramListener, DatagramSocket, SocketKind, configure_nothing,
@@ -282,25 +281,7 @@ impl SegmentedCircuit {
 }
 
 impl Circuit for SegmentedCircuit {
-    #[inline]
-    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.port.send(message, false)
-    }
-
-    #[inline]
-    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.recv_one(buffer, false)
-    }
-
-    #[inline]
-    fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.port.send(message, true)
-    }
-
-    #[inline]
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.recv_one(buffer, true)
-    }
+    parts::blocks_by_flag! { port.send, recv_one }
 
     parts::carries_no_notes! {}
 
@@ -337,10 +318,6 @@ impl Circuit for SegmentedCircuit {
         receive_calls(calls, || self.recv_counted(buffer)).map(Some)
     }
 
-    fn finish(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
     fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
         if interest == Interest::Read && !self.unread.is_empty() {
             return Ok(());
@@ -353,9 +330,7 @@ impl Circuit for SegmentedCircuit {
         fn counts(&self) -> BTreeMap<String, u64>;
     }
 
-    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
-        Err(connection_info::NO_CONNECTION)
-    }
+    parts::connectionless! {}
 
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = self.port.effective();

@@ -5,7 +5,7 @@ use super::xti_connections::{ConnectionCircuit, accept_one};
 use super::xti_words::{self, StreamWords};
 use super::{sctp, xtp};
 use crate::contract::{
-    CircuitResult, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
+    CircuitResult, Class, Listener, OptionHelp, Rendezvous, Transport, Unavailable,
 };
 use crate::options::{self, Options};
 use crate::xti_carrier::{self, EngineCarrier};
@@ -252,14 +252,8 @@ struct EngineListener {
 
 impl Listener for EngineListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        let lines: Vec<String> = self
-            .ends
-            .iter()
-            .map(|(_, address)| address.to_string())
-            .collect();
-        Ok(Rendezvous::new(
-            Reach::Network,
-            lines.join("\n").into_bytes(),
+        Ok(socket::rendezvous_of(
+            self.ends.iter().map(|(_, address)| address),
         ))
     }
 

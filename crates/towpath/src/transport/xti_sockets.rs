@@ -3,8 +3,7 @@
 use super::{tcp, xti_words};
 use crate::connection_info;
 use crate::contract::{
-    Circuit, CircuitResult, ConnectionInfo, Interest, Listener, NoConnectionInfo, Part, Reach,
-    Rendezvous,
+    Circuit, CircuitResult, ConnectionInfo, Interest, Listener, NoConnectionInfo, Rendezvous,
 };
 use crate::options::Options;
 use crate::{parts, socket, source_filter};
@@ -15,7 +14,7 @@ use std::os::fd::AsFd;
 use std::time::Instant;
 use xti::inet::{self, Setup};
 use xti::sockets::SocketEndpoint;
-use xti::{Flags, Look, TliError, XtiReceived, XtiState};
+use xti::{Flags, Look, TliError, XtiState};
 
 /// Accepts connections.
 pub(super) struct SocketListener {
@@ -60,10 +59,7 @@ pub(super) fn connect(
 
 impl Listener for SocketListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        Ok(Rendezvous::new(
-            Reach::Network,
-            socket::encode_address(self.address),
-        ))
+        Ok(socket::rendezvous_of([self.address]))
     }
 
     fn accept(&mut self, deadline: Instant) -> CircuitResult {
@@ -145,7 +141,13 @@ impl SocketCircuit {
         }
     }
 
-    fn received(&mut self, received: Result<XtiReceived, xti::Error>) -> io::Result<Option<usize>> {
+    #[inline]
+    fn receive(&mut self, buffer: &mut [u8], waits: bool) -> io::Result<Option<usize>> {
+        let len = buffer.len().min(self.read_len);
+        let received = match waits {
+            true => self.end.receive(&mut buffer[..len]),
+            false => self.end.try_receive(&mut buffer[..len]),
+        };
         match received {
             Ok(received) => Ok(Some(received.len)),
             Err(error) if error.tli == TliError::Look => match self.end.look() {
@@ -166,37 +168,9 @@ impl SocketCircuit {
 }
 
 impl Circuit for SocketCircuit {
-    #[inline]
-    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.transmit(message, false)
-    }
+    parts::blocks_by_flag! { transmit, receive }
 
-    #[inline]
-    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        let len = buffer.len().min(self.read_len);
-        let received = self.end.try_receive(&mut buffer[..len]);
-        self.received(received)
-    }
-
-    #[inline]
-    fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.transmit(message, true)
-    }
-
-    #[inline]
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        let len = buffer.len().min(self.read_len);
-        let received = self.end.receive(&mut buffer[..len]);
-        self.received(received)
-    }
-
-    parts::carries_no_notes! {}
-
-    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
-        Ok(parts::part_of_stream(self.recv(buffer)?))
-    }
-
-    parts::lends_nothing! {}
+    parts::copies_stream! {}
 
     fn flush(&mut self) -> io::Result<()> {
         self.send_rest(true)

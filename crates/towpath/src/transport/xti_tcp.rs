@@ -7,7 +7,7 @@ use super::xti_words::{self, StreamWords};
 use crate::connection_info;
 use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, CircuitResult, Class, ConnectionInfo, Interest, Listener,
-    NoConnectionInfo, OptionHelp, Part, Reach, Rendezvous, Transport, Unavailable,
+    NoConnectionInfo, OptionHelp, Rendezvous, Transport, Unavailable,
 };
 use crate::options::Options;
 use crate::transport::tcp;
@@ -149,10 +149,7 @@ struct XtiListener {
 
 impl Listener for XtiListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        Ok(Rendezvous::new(
-            Reach::Network,
-            socket::encode_address(self.address),
-        ))
+        Ok(socket::rendezvous_of([self.address]))
     }
 
     fn accept(&mut self, deadline: Instant) -> CircuitResult {
@@ -334,13 +331,7 @@ impl Circuit for XtiCircuit {
         Ok(1)
     }
 
-    parts::carries_no_notes! {}
-
-    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
-        Ok(parts::part_of_stream(self.recv(buffer)?))
-    }
-
-    parts::lends_nothing! {}
+    parts::copies_stream! {}
 
     fn flush(&mut self) -> io::Result<()> {
         self.send_rest(Some(BLOCKING_TIMEOUT))?;

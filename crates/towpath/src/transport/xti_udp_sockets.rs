@@ -1,11 +1,7 @@
 //! Circuits of `xti-udp,streams=off`: the functions of XTI straight on sockets, as a compatibility library has them.
 
 use super::xti_words;
-use crate::connection_info;
-use crate::contract::{
-    Circuit, CircuitResult, ConnectionInfo, Interest, Listener, NoConnectionInfo, Part, Reach,
-    Rendezvous,
-};
+use crate::contract::{Circuit, CircuitResult, Interest, Listener, Part, Reach, Rendezvous};
 use crate::options::Options;
 use crate::{parts, socket};
 use std::collections::BTreeMap;
@@ -154,10 +150,6 @@ impl Circuit for SocketCircuit {
 
     parts::lends_nothing! {}
 
-    fn finish(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
     fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
         match self.end.socket() {
             Some(_) if interest == Interest::Read && self.has_rest => Ok(()),
@@ -166,9 +158,7 @@ impl Circuit for SocketCircuit {
         }
     }
 
-    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
-        Err(connection_info::NO_CONNECTION)
-    }
+    parts::connectionless! {}
 
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = BTreeMap::new();

@@ -9,7 +9,7 @@ use super::xtp_multicast_receiver::{GroupReceiverCircuit, OtherReceivers};
 use super::xtp_multicast_sender::GroupSenderCircuit;
 use crate::cells;
 use crate::contract::{
-    CircuitResult, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
+    CircuitResult, Class, Listener, OptionHelp, Rendezvous, Transport, Unavailable,
 };
 use crate::engine_setup;
 use crate::options::{Family, Options, invalid};
@@ -335,10 +335,7 @@ struct GroupListener {
 
 impl Listener for GroupListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        Ok(Rendezvous::new(
-            Reach::Network,
-            self.lines.join("\n").into_bytes(),
-        ))
+        Ok(socket::rendezvous_of(&self.lines))
     }
 
     fn accept(&mut self, deadline: Instant) -> CircuitResult {

@@ -3,9 +3,7 @@
 
 use super::xtp_multicast::{CLOSE_TIMEOUT, one_way_error};
 use crate::connection_info;
-use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, NoConnectionInfo, Part,
-};
+use crate::contract::{BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, NoConnectionInfo};
 use crate::parts;
 use crate::socket;
 use crate::xtp::group::{Receiver, Stream};
@@ -190,13 +188,7 @@ impl Circuit for GroupReceiverCircuit {
         }
     }
 
-    parts::carries_no_notes! {}
-
-    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
-        Ok(parts::part_of_stream(self.recv(buffer)?))
-    }
-
-    parts::lends_nothing! {}
+    parts::copies_stream! {}
 
     fn finish(&mut self) -> io::Result<()> {
         Ok(())

@@ -3,9 +3,7 @@
 use super::xtp_multicast::{CLOSE_TIMEOUT, one_way_error};
 use crate::cells;
 use crate::connection_info;
-use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, NoConnectionInfo, Part,
-};
+use crate::contract::{BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, NoConnectionInfo};
 use crate::parts;
 use crate::socket;
 use crate::xtp::group::Sender;
@@ -75,13 +73,7 @@ impl Circuit for GroupSenderCircuit {
         Err(one_way_error("the sender to a group receives nothing"))
     }
 
-    parts::carries_no_notes! {}
-
-    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
-        Ok(parts::part_of_stream(self.recv(buffer)?))
-    }
-
-    parts::lends_nothing! {}
+    parts::copies_stream! {}
 
     fn flush(&mut self) -> io::Result<()> {
         match self.acknowledged {

@@ -11,7 +11,7 @@ use crate::contract::{
 use crate::engine_circuit;
 use crate::engine_setup::{self, EngineSetup, Introspection};
 use crate::medium::{ETHER_PACKET_MAX, EtherMedium, IpMedium, LLC};
-use crate::options::{Family, Options};
+use crate::options::{Family, Options, invalid};
 use crate::xtp::EndpointConfig;
 use engine::Framing;
 use engine_xtp::{Config, Xtp as Engine};
@@ -128,12 +128,12 @@ impl Transport for RawIp {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        let settings = to_io_result(ip_config(options.family, &options.transport_specific))?;
+        let settings = ip_config(options.family, &options.transport_specific).map_err(invalid)?;
         engine_circuit::listen(&IP, options, |port| setup(&settings, port))
     }
 
     fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
-        let settings = to_io_result(ip_config(options.family, &options.transport_specific))?;
+        let settings = ip_config(options.family, &options.transport_specific).map_err(invalid)?;
         engine_circuit::connect_again(&IP, (rendezvous, index), options, |port| {
             setup(&settings, port)
         })
@@ -186,12 +186,12 @@ impl Transport for Ethernet {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        let settings = to_io_result(ether_config(&options.transport_specific))?;
+        let settings = ether_config(&options.transport_specific).map_err(invalid)?;
         engine_circuit::listen(&ETHERNET, options, |port| setup(&settings, port))
     }
 
     fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
-        let settings = to_io_result(ether_config(&options.transport_specific))?;
+        let settings = ether_config(&options.transport_specific).map_err(invalid)?;
         engine_circuit::connect_again(&ETHERNET, (rendezvous, index), options, |port| {
             setup(&settings, port)
         })
@@ -267,10 +267,6 @@ fn setup(settings: &EndpointConfig, port: u16) -> EngineSetup<Engine> {
         connection_info: connection_info::of_xtp,
         zero_copy: false,
     }
-}
-
-fn to_io_result(settings: Result<EndpointConfig, String>) -> io::Result<EndpointConfig> {
-    settings.map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
 /// `base` changed by options, for packets of up to `packet_max` octets.

@@ -1,6 +1,5 @@
 //! sndudata, rcvudata, rcvuderr: datagrams.
 
-use super::connections::time_left;
 use super::{Inner, Look, XtiEndpoint, XtiReceived, XtiState, parse};
 use crate::datagrams::DatagramProvider;
 use crate::error::{Error, TliError};
@@ -9,7 +8,7 @@ use crate::tpi::{
     parse_options, write_datagram_request, write_options,
 };
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use streams::{Message, Priority, Want};
 
 /// A datagram that did not leave.
@@ -99,18 +98,9 @@ impl XtiEndpoint {
         options: &[TransportOption],
         limit: Duration,
     ) -> Result<(), Error> {
-        let mut deadline = None;
-        loop {
-            let sent = self.try_send_datagram_with(destination, octets, options);
-            if !matches!(&sent, Err(error) if error.tli == TliError::Flow) {
-                return sent;
-            }
-            let deadline = *deadline.get_or_insert_with(|| Instant::now() + limit);
-            let Some(left) = time_left(deadline) else {
-                return sent;
-            };
-            self.wait_below(true, Some(left))?;
-        }
+        self.repeat_within(true, limit, || {
+            self.try_send_datagram_with(destination, octets, options)
+        })
     }
 
     /// Receives a datagram, or the rest of one, without waiting (t_rcvudata with O_NONBLOCK). Its
@@ -179,7 +169,7 @@ impl XtiEndpoint {
         source: &mut Vec<u8>,
         limit: Duration,
     ) -> Result<XtiReceived, Error> {
-        self.until_datagram(limit, |end| end.try_receive_datagram(buffer, source))
+        self.repeat_within(false, limit, || self.try_receive_datagram(buffer, source))
     }
 
     /// The same with the options that came with the datagram.
@@ -191,28 +181,9 @@ impl XtiEndpoint {
         options: &mut Vec<TransportOption>,
         limit: Duration,
     ) -> Result<XtiReceived, Error> {
-        self.until_datagram(limit, |end| {
-            end.try_receive_datagram_with(buffer, source, options)
+        self.repeat_within(false, limit, || {
+            self.try_receive_datagram_with(buffer, source, options)
         })
-    }
-
-    fn until_datagram(
-        &self,
-        limit: Duration,
-        mut attempt: impl FnMut(&XtiEndpoint) -> Result<XtiReceived, Error>,
-    ) -> Result<XtiReceived, Error> {
-        let mut deadline = None;
-        loop {
-            let received = attempt(self);
-            if !matches!(&received, Err(error) if error.tli == TliError::NoData) {
-                return received;
-            }
-            let deadline = *deadline.get_or_insert_with(|| Instant::now() + limit);
-            let Some(left) = time_left(deadline) else {
-                return received;
-            };
-            self.wait_below(false, Some(left))?;
-        }
     }
 
     /// Which datagram did not leave, and why (t_rcvuderr).

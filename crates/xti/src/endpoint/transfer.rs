@@ -1,6 +1,5 @@
 //! snd and rcv. Messages of providers that keep their boundaries are in `messages`.
 
-use super::connections::time_left;
 use super::{Inner, Look, Provider, XtiEndpoint, XtiState};
 use crate::error::{Error, TliError};
 use crate::inet::{TIDU, arrival, receive, receive_urgent, urgent_indication};
@@ -182,18 +181,7 @@ impl XtiEndpoint {
 
     /// Receives, waiting at most this long. Errors are those of [`XtiEndpoint::try_receive`].
     pub fn receive_within(&self, buffer: &mut [u8], limit: Duration) -> Result<XtiReceived, Error> {
-        let mut deadline = None;
-        loop {
-            let received = self.try_receive(buffer);
-            if !matches!(&received, Err(error) if error.tli == TliError::NoData) {
-                return received;
-            }
-            let deadline = *deadline.get_or_insert_with(|| Instant::now() + limit);
-            let Some(left) = time_left(deadline) else {
-                return received;
-            };
-            self.wait_below(false, Some(left))?;
-        }
+        self.repeat_within(false, limit, || self.try_receive(buffer))
     }
 
     /// Receives from the socket without the lock, so that others can send meanwhile, and hands the

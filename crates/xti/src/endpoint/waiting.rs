@@ -1,17 +1,18 @@
 //! Waits for what is below the stream: sockets of the kernel, rings of shared memory, protocols.
 
+use super::connections::time_left;
 use super::{Inner, Provider, XtiEndpoint, XtiState};
 use crate::carrier::CarriedProtocol;
 use crate::connections::{ConnectionProvider, Sleep, Waits};
 use crate::datagrams::DatagramProvider;
-use crate::error::Error;
+use crate::error::{Error, TliError};
 use crate::loopback::{LoopDatagrams, LoopProtocol};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::Socket;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The longest wait that a driver prepared before it is looked at again: another thread may have taken the
 /// wake.
@@ -53,6 +54,31 @@ impl XtiEndpoint {
         match self.wait_once(write, limit) {
             Err(error) if error.errno == rustix::io::Errno::INTR.raw_os_error() => Ok(()),
             other => other,
+        }
+    }
+
+    /// Makes a call again until there is room (`write`), or something to receive, at most so long.
+    pub(super) fn repeat_within<T>(
+        &self,
+        write: bool,
+        limit: Duration,
+        mut call: impl FnMut() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let blocked = match write {
+            true => TliError::Flow,
+            false => TliError::NoData,
+        };
+        let mut deadline = None;
+        loop {
+            let done = call();
+            if !matches!(&done, Err(error) if error.tli == blocked) {
+                return done;
+            }
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + limit);
+            let Some(left) = time_left(deadline) else {
+                return done;
+            };
+            self.wait_below(write, Some(left))?;
         }
     }
 

@@ -5,8 +5,8 @@ use super::script::{Action, Script, ScriptEvent, ScriptPacket, When};
 use super::settings::settings;
 use super::sockets::Sockets;
 use super::value::Item;
-use engine::{Address, AssociationId};
-use engine::{Batch, Deliveries, Instant, Path, Protocol, Received, Store};
+use engine::test_kit::take_packets;
+use engine::{Address, AssociationId, Deliveries, Instant, Path, Protocol, Received};
 use engine_sctp::Sctp;
 use engine_sctp::numbers::{Port, Tag};
 use engine_sctp::pdu::header::complete_checksum;
@@ -170,21 +170,10 @@ impl Player {
 
     /// Takes what the engine sends.
     fn collect(&mut self, at: Instant) {
-        let mut batch = Batch::new(64);
-        loop {
-            batch.clear();
-            self.engine.poll_transmit(at, &mut batch);
-            if batch.is_empty() {
-                break;
-            }
-            for packet in batch.packets() {
-                let mut octets = Vec::new();
-                batch.write(packet, &mut octets, |_: Store, range, out| {
-                    out.extend(range.clone().map(|_| 7));
-                });
-                self.sent.push_back((at, octets));
-            }
-        }
+        let sent = take_packets(&mut self.engine, at, 64, |_, range, out| {
+            out.extend(range.clone().map(|_| 7));
+        });
+        (self.sent).extend(sent.into_iter().map(|(_, octets)| (at, octets)));
         while let Some(event) = self.engine.poll_event() {
             self.sockets.note(event);
         }

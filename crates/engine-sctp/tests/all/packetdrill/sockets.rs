@@ -3,10 +3,10 @@
 use super::player::{Fault, Player};
 use super::script::Call;
 use super::value::{Item, Value};
+use crate::support::PUSHED;
 use core::time::Duration;
 use engine::{
     AssociationId, Associations, Bytes, Close, CloseReason, Deliveries, Event, Note, Reliability,
-    SendFlags,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -188,12 +188,8 @@ impl Player {
             return Ok(Err("EPIPE"));
         }
         self.sockets.submitted += len as u64;
-        let flags = SendFlags {
-            push: true,
-            ..SendFlags::END_OF_MESSAGE
-        };
         let end = self.sockets.submitted;
-        self.engine.submit(self.now, id, end, flags, &note);
+        self.engine.submit(self.now, id, end, PUSHED, &note);
         Ok(Ok(len))
     }
 

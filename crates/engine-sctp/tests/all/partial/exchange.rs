@@ -1,12 +1,13 @@
 //! One end sends messages with notes, a link loses, doubles and reorders packets, and what becomes of each
 //! message is noted.
 
+use crate::support::PUSHED;
 use core::ops::Range;
 use core::time::Duration;
 use engine::test_kit::{InFlight, take_packets};
 use engine::{
     AbandonedMessage, Address, AssociationId, Associations, Bytes, Close, CloseReason, Deliveries,
-    Event, Instant, Note, Protocol, RangeSet, Received, Secret, SendFlags, SplitMix64,
+    Event, Instant, Note, Protocol, RangeSet, Received, Secret, SplitMix64,
 };
 use engine_sctp::{Notice, Sctp, SctpConfig};
 use std::collections::{BTreeMap, BTreeSet};
@@ -145,11 +146,7 @@ impl Exchange {
                 context: number as u64 + 1,
                 ..plan.note
             };
-            let flags = SendFlags {
-                push: true,
-                ..SendFlags::END_OF_MESSAGE
-            };
-            self.ends[0].submit(self.now, self.id, start + plan.len, flags, &note);
+            self.ends[0].submit(self.now, self.id, start + plan.len, PUSHED, &note);
         }
     }
 

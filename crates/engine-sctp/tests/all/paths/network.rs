@@ -1,9 +1,11 @@
 //! Two endpoints, two paths between them that can be cut, one clock.
 
+use crate::support::PUSHED;
 use core::time::Duration;
+use engine::test_kit::written;
 use engine::{
     Address, AssociationId, Associations, Batch, Bytes, Close, CloseReason, CommandError,
-    Deliveries, Event, Instant, LocalAddress, Note, Path, Protocol, Received, Secret, SendFlags,
+    Deliveries, Event, Instant, LocalAddress, Note, Path, Protocol, Received, Secret,
 };
 use engine_sctp::numbers::Tag;
 use engine_sctp::pdu::auth::{CODE_AT, push_auth};
@@ -146,11 +148,7 @@ impl Network {
     pub fn send(&mut self, end: usize, len: u64) {
         self.sent[end] += len;
         let (id, position) = (self.id(end), self.sent[end]);
-        let flags = SendFlags {
-            push: true,
-            ..SendFlags::END_OF_MESSAGE
-        };
-        self.ends[end].submit(self.now, id, position, flags, &Note::default());
+        self.ends[end].submit(self.now, id, position, PUSHED, &Note::default());
     }
 
     pub fn set_primary(&mut self, end: usize, medium: u16) -> Result<(), CommandError> {
@@ -326,12 +324,7 @@ pub fn packets(engine: &mut Sctp, now: Instant) -> Vec<(Path, Vec<u8>)> {
         let Some(path) = batch.path().filter(|_| !batch.is_empty()) else {
             return all;
         };
-        for packet in batch.packets() {
-            let mut octets = Vec::new();
-            batch.write(packet, &mut octets, |_, range, out| {
-                out.extend(range.clone().map(|_| 5));
-            });
-            all.push((path, octets));
-        }
+        let sent = written(&batch, |_, range, out| out.extend(range.clone().map(|_| 5)));
+        all.extend(sent.into_iter().map(|octets| (path, octets)));
     }
 }

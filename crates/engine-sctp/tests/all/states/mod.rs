@@ -9,9 +9,10 @@ mod reconfig;
 mod table;
 
 use crate::support::submit_message;
+use engine::test_kit::take_packets;
 use engine::{
-    Address, AssociationId, Associations, AssociationsExt, Batch, Close, CloseReason, Deliveries,
-    Delivery, Event, Instant, Note, Path, Protocol, Received, Secret, Store,
+    Address, AssociationId, Associations, AssociationsExt, Close, CloseReason, Deliveries,
+    Delivery, Event, Instant, Note, Path, Protocol, Received, Secret,
 };
 use engine_sctp::numbers::{Port, Ssn, StreamId, Tag, Tsn};
 use engine_sctp::pdu::cause::{CauseCode, causes};
@@ -82,22 +83,10 @@ impl End {
 
     /// Everything that is to be sent now. User bytes are all 7.
     pub fn packets(&mut self) -> Vec<Packet> {
-        let mut packets = Vec::new();
-        let mut batch = Batch::new(16);
-        loop {
-            batch.clear();
-            self.engine.poll_transmit(self.now, &mut batch);
-            if batch.is_empty() {
-                return packets;
-            }
-            for packet in batch.packets() {
-                let mut octets = Vec::new();
-                batch.write(packet, &mut octets, |_: Store, range, out| {
-                    out.extend(range.clone().map(|_| 7));
-                });
-                packets.push(octets);
-            }
-        }
+        let sent = take_packets(&mut self.engine, self.now, 16, |_, range, out| {
+            out.extend(range.clone().map(|_| 7));
+        });
+        sent.into_iter().map(|(_, octets)| octets).collect()
     }
 
     pub fn events(&mut self) -> Vec<Event> {

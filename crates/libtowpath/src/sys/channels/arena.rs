@@ -22,13 +22,12 @@ pub unsafe extern "C" fn towpath_arena_admit(
     owner: *mut ArenaHandle,
     socket: libc::c_int,
 ) -> libc::c_int {
-    let admitted = return_to_c(|| {
+    return_to_c(|| {
         let socket = take_socket(socket)?;
         // SAFETY: the caller's promise.
         let owner = unsafe { own(owner) }?.owner()?;
         owner.admit(socket).map_err(to_errno).map(|()| 0)
-    });
-    admitted as libc::c_int
+    })
 }
 
 /// Joins an arena.
@@ -45,12 +44,11 @@ pub extern "C" fn towpath_arena_join(socket: libc::c_int) -> *mut ArenaHandle {
 /// As of [`towpath_arena_admit`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn towpath_arena_sweep(owner: *mut ArenaHandle) -> libc::c_int {
-    let swept = return_to_c(|| {
+    return_to_c(|| {
         // SAFETY: the caller's promise.
         let owner = unsafe { own(owner) }?.owner()?;
-        owner.sweep().map_err(to_errno).map(|count| count as isize)
-    });
-    swept as libc::c_int
+        Ok(owner.sweep().map_err(to_errno)? as libc::c_int)
+    })
 }
 
 /// Ends a handle.
@@ -153,12 +151,11 @@ pub unsafe extern "C" fn towpath_slot_write(
     octets: *const libc::c_void,
     len: usize,
 ) -> libc::c_int {
-    let written = return_to_c(|| {
+    return_to_c(|| {
         // SAFETY: the caller's promise.
         let (slot, octets) = unsafe { (own(slot)?, octets_of(octets, len)?) };
         slot.write(offset, octets).map_err(to_errno).map(|()| 0)
-    });
-    written as libc::c_int
+    })
 }
 
 /// Copies octets of a slot.
@@ -204,12 +201,11 @@ pub unsafe extern "C" fn towpath_slot_forward(
     slot: *mut ArenaSlot,
     to: *mut ArenaSender,
 ) -> libc::c_int {
-    let forwarded = return_to_c(|| {
+    return_to_c(|| {
         // SAFETY: the caller's promise.
         let (slot, to) = unsafe { (own(slot)?, own(to)?) };
         to.pass(slot).map_err(to_errno).map(|()| 0)
-    });
-    forwarded as libc::c_int
+    })
 }
 
 /// Lets a message go.
@@ -234,7 +230,7 @@ pub unsafe extern "C" fn towpath_arena_receive(
     slot: *mut *mut ArenaSlot,
     timeout_ms: libc::c_int,
 ) -> libc::c_int {
-    let received = return_to_c(|| {
+    return_to_c(|| {
         if slot.is_null() {
             return Err(null_pointer());
         }
@@ -254,7 +250,6 @@ pub unsafe extern "C" fn towpath_arena_receive(
         });
         // SAFETY: the caller's promise.
         unsafe { slot.write(given) };
-        Ok(isize::from(has_message))
-    });
-    received as libc::c_int
+        Ok(has_message.into())
+    })
 }

@@ -79,7 +79,7 @@ pub unsafe extern "C" fn towpath_channel_receive(
     len: *mut usize,
     timeout_ms: libc::c_int,
 ) -> libc::c_int {
-    let received = return_to_c(|| {
+    return_to_c(|| {
         if len.is_null() {
             return Err(null_pointer());
         }
@@ -87,9 +87,8 @@ pub unsafe extern "C" fn towpath_channel_receive(
         let found = unsafe { own(receiver) }?.receive(timeout_ms)?;
         // SAFETY: the caller's promise.
         unsafe { len.write(found.unwrap_or(0)) };
-        Ok(isize::from(found.is_some()))
-    });
-    received as libc::c_int
+        Ok(found.is_some().into())
+    })
 }
 
 /// Copies octets of the received message.
@@ -122,14 +121,13 @@ pub unsafe extern "C" fn towpath_channel_read(
 /// As of [`towpath_channel_receive`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn towpath_channel_release(receiver: *mut CReceiver) -> libc::c_int {
-    let released = return_to_c(|| {
+    return_to_c(|| {
         // SAFETY: the caller's promise.
         let receiver = unsafe { own(receiver) }?;
         receiver.received()?;
         receiver.received = None;
         Ok(0)
-    });
-    released as libc::c_int
+    })
 }
 
 /// Ends the receiver.

@@ -90,7 +90,7 @@ pub unsafe extern "C" fn towpath_channel_lend(
     timeout_ms: libc::c_int,
 ) -> libc::c_int {
     // SAFETY: the caller's promise.
-    return_to_c(|| unsafe { own(sender) }?.lend(len, timeout_ms).map(|()| 0)) as libc::c_int
+    return_to_c(|| unsafe { own(sender) }?.lend(len, timeout_ms).map(|()| 0))
 }
 
 /// Writes octets of the lent message.
@@ -105,12 +105,11 @@ pub unsafe extern "C" fn towpath_channel_write(
     octets: *const libc::c_void,
     len: usize,
 ) -> libc::c_int {
-    let written = return_to_c(|| {
+    return_to_c(|| {
         // SAFETY: the caller's promise.
         let (sender, octets) = unsafe { (own(sender)?, octets_of(octets, len)?) };
         sender.write(offset, octets).map(|()| 0)
-    });
-    written as libc::c_int
+    })
 }
 
 /// Sends the lent message.
@@ -121,7 +120,7 @@ pub unsafe extern "C" fn towpath_channel_write(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn towpath_channel_commit(sender: *mut CSender, len: usize) -> libc::c_int {
     // SAFETY: the caller's promise.
-    return_to_c(|| unsafe { own(sender) }?.commit(len).map(|()| 0)) as libc::c_int
+    return_to_c(|| unsafe { own(sender) }?.commit(len).map(|()| 0))
 }
 
 /// Sends a message.
@@ -136,14 +135,13 @@ pub unsafe extern "C" fn towpath_channel_send(
     len: usize,
     timeout_ms: libc::c_int,
 ) -> libc::c_int {
-    let sent = return_to_c(|| {
+    return_to_c(|| {
         // SAFETY: the caller's promise.
         let (sender, octets) = unsafe { (own(sender)?, octets_of(octets, len)?) };
         sender.lend(len, timeout_ms)?;
         sender.write(0, octets)?;
         sender.commit(len).map(|()| 0)
-    });
-    sent as libc::c_int
+    })
 }
 
 /// Closes the channel after what was committed.

@@ -62,7 +62,7 @@ pub unsafe extern "C" fn towpath_sctp_bindx(
     count: libc::c_int,
     flags: libc::c_int,
 ) -> libc::c_int {
-    let done = dispatch_own(fd, |socket, _| {
+    dispatch_own(fd, |socket, _| {
         // SAFETY: the caller's promise.
         let addresses = unsafe { read_packed(addresses, count) }?;
         if addresses.is_empty() {
@@ -74,8 +74,7 @@ pub unsafe extern "C" fn towpath_sctp_bindx(
             _ => return Err(os_error(libc::EINVAL)),
         }
         Ok(0)
-    });
-    done as libc::c_int
+    })
 }
 
 /// sctp_connectx.
@@ -90,7 +89,7 @@ pub unsafe extern "C" fn towpath_sctp_connectx(
     count: libc::c_int,
     assoc: *mut i32,
 ) -> libc::c_int {
-    let done = dispatch_own(fd, |socket, fd| {
+    dispatch_own(fd, |socket, fd| {
         // SAFETY: the caller's promise.
         let peers = unsafe { read_packed(addresses, count) }?;
         let opened = calls::connect(socket, fd, &peers);
@@ -101,8 +100,7 @@ pub unsafe extern "C" fn towpath_sctp_connectx(
             unsafe { assoc.write(number) };
         }
         opened.map(|_| 0)
-    });
-    done as libc::c_int
+    })
 }
 
 /// sctp_peeloff.
@@ -125,11 +123,10 @@ pub extern "C" fn towpath_sctp_peeloff_flags(
         flags & libc::SOCK_NONBLOCK != 0,
         flags & libc::SOCK_CLOEXEC != 0,
     );
-    let done = dispatch_own(fd, |socket, fd| {
+    dispatch_own(fd, |socket, fd| {
         let peeled = calls::peel_off(socket, fd, assoc, flags)?;
-        Ok(peeled.into_raw_fd() as isize)
-    });
-    done as libc::c_int
+        Ok(peeled.into_raw_fd())
+    })
 }
 
 /// Gives C a list of addresses that it frees later.
@@ -137,7 +134,10 @@ pub extern "C" fn towpath_sctp_peeloff_flags(
 /// # Safety
 ///
 /// `out` is null or points to a pointer.
-unsafe fn give_list(addresses: &[SocketAddr], out: *mut *mut libc::sockaddr) -> io::Result<isize> {
+unsafe fn give_list(
+    addresses: &[SocketAddr],
+    out: *mut *mut libc::sockaddr,
+) -> io::Result<libc::c_int> {
     if out.is_null() {
         return Err(os_error(libc::EFAULT));
     }
@@ -151,7 +151,7 @@ unsafe fn give_list(addresses: &[SocketAddr], out: *mut *mut libc::sockaddr) -> 
         std::ptr::copy_nonoverlapping(packed.as_ptr(), list.cast::<u8>(), packed.len());
         out.write(list.cast());
     }
-    Ok(addresses.len() as isize)
+    Ok(addresses.len() as libc::c_int)
 }
 
 /// sctp_getpaddrs.
@@ -165,12 +165,11 @@ pub unsafe extern "C" fn towpath_sctp_getpaddrs(
     assoc: i32,
     out: *mut *mut libc::sockaddr,
 ) -> libc::c_int {
-    let done = dispatch_own(fd, |socket, _| {
+    dispatch_own(fd, |socket, _| {
         let addresses = calls::peer_addrs(socket, assoc)?;
         // SAFETY: the caller's promise.
         unsafe { give_list(&addresses, out) }
-    });
-    done as libc::c_int
+    })
 }
 
 /// sctp_getladdrs.
@@ -184,12 +183,11 @@ pub unsafe extern "C" fn towpath_sctp_getladdrs(
     _assoc: i32,
     out: *mut *mut libc::sockaddr,
 ) -> libc::c_int {
-    let done = dispatch_own(fd, |socket, _| {
+    dispatch_own(fd, |socket, _| {
         let addresses = calls::local_addrs(socket);
         // SAFETY: the caller's promise.
         unsafe { give_list(&addresses, out) }
-    });
-    done as libc::c_int
+    })
 }
 
 /// sctp_freepaddrs and sctp_freeladdrs.
@@ -216,7 +214,7 @@ pub unsafe extern "C" fn towpath_sctp_opt_info(
     value: *mut libc::c_void,
     len: *mut libc::socklen_t,
 ) -> libc::c_int {
-    let done = dispatch_own(fd, |socket, _| {
+    dispatch_own(fd, |socket, _| {
         if len.is_null() {
             return Err(os_error(libc::EFAULT));
         }
@@ -230,6 +228,5 @@ pub unsafe extern "C" fn towpath_sctp_opt_info(
         let octets = octets.ok_or_else(|| os_error(libc::ENOPROTOOPT))?;
         // SAFETY: the caller's promise.
         unsafe { give(&octets, value, len) }.map(|()| 0)
-    });
-    done as libc::c_int
+    })
 }

@@ -11,6 +11,7 @@ use crate::sctp::settings::{SendInfo, of_time_to_live};
 use crate::sctp::{SctpSocket, control};
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// Sends a message without ancillary data; None if the descriptor is no SCTP socket.
@@ -208,6 +209,33 @@ pub unsafe extern "C" fn towpath_sctp_sendv(
     })
 }
 
+/// Receives a message into `parts`, with its source and its flags.
+///
+/// # Safety
+///
+/// All `parts` may be written to; the pointers are null, or `from_len` says how many octets `from` points to, and `flags`
+/// points to the flags that C passed.
+unsafe fn receive_into(
+    (socket, fd): (&Arc<SctpSocket>, BorrowedFd<'_>),
+    parts: &[libc::iovec],
+    (from, from_len): (*mut libc::sockaddr, *mut libc::socklen_t),
+    flags: *mut libc::c_int,
+) -> io::Result<Received> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let asked = if flags.is_null() { 0 } else { *flags };
+        let received = receiving::receive(socket, fd, total_len(parts), asked)?;
+        scatter(&received.octets, parts)?;
+        if !flags.is_null() {
+            *flags = received.flags;
+        }
+        if let Some(source) = received.from {
+            address::write(source, from, from_len);
+        }
+        Ok(received)
+    }
+}
+
 /// sctp_recvv.
 ///
 /// # Safety
@@ -229,15 +257,7 @@ pub unsafe extern "C" fn towpath_sctp_recvv(
         // SAFETY: the caller's promise.
         unsafe {
             let parts = counted_iovecs(parts, count)?;
-            let asked = if flags.is_null() { 0 } else { *flags };
-            let received = receiving::receive(socket, fd, total_len(parts), asked)?;
-            scatter(&received.octets, parts)?;
-            if !flags.is_null() {
-                *flags = received.flags;
-            }
-            if let Some(source) = received.from {
-                address::write(source, from, from_len);
-            }
+            let received = receive_into((socket, fd), parts, (from, from_len), flags)?;
             let (kind, octets) = control::write_recvv(&received);
             let fits = kind != control::RECVV_NOINFO && give(&octets, info, info_len).is_ok();
             if !info_kind.is_null() {
@@ -305,15 +325,7 @@ pub unsafe extern "C" fn towpath_sctp_recvmsg(
     dispatch_own(fd, |socket, fd| {
         // SAFETY: the caller's promise.
         unsafe {
-            let asked = if flags.is_null() { 0 } else { *flags };
-            let received = receiving::receive(socket, fd, len, asked)?;
-            scatter(&received.octets, &parts)?;
-            if !flags.is_null() {
-                *flags = received.flags;
-            }
-            if let Some(source) = received.from {
-                address::write(source, from, from_len);
-            }
+            let received = receive_into((socket, fd), &parts, (from, from_len), flags)?;
             if let (Some(of), false) = (&received.info, info.is_null()) {
                 let octets = control::received_sndrcvinfo(of);
                 std::ptr::copy_nonoverlapping(octets.as_ptr(), info.cast::<u8>(), octets.len());

@@ -41,29 +41,29 @@ pub(super) fn find(fd: libc::c_int) -> Option<io::Result<Arc<SctpSocket>>> {
 }
 
 /// Runs `act` on the SCTP socket of a descriptor; None if it is none.
-fn dispatch(
+fn dispatch<R: From<i8>>(
     fd: libc::c_int,
-    act: impl FnOnce(&Arc<SctpSocket>, BorrowedFd<'_>) -> io::Result<isize>,
-) -> Option<isize> {
+    act: impl FnOnce(&Arc<SctpSocket>, BorrowedFd<'_>) -> io::Result<R>,
+) -> Option<R> {
     find(fd).map(|socket| run(socket, fd, act))
 }
 
 /// Runs `act` on what [`find`] found.
-fn run(
+fn run<R: From<i8>>(
     socket: io::Result<Arc<SctpSocket>>,
     fd: libc::c_int,
-    act: impl FnOnce(&Arc<SctpSocket>, BorrowedFd<'_>) -> io::Result<isize>,
-) -> isize {
+    act: impl FnOnce(&Arc<SctpSocket>, BorrowedFd<'_>) -> io::Result<R>,
+) -> R {
     // SAFETY: as in `find`.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
     return_to_c(|| act(&socket?, fd))
 }
 
 /// Runs `act` on the SCTP socket of a descriptor. EBADF if it is not open, else EOPNOTSUPP if it is none.
-fn dispatch_own(
+fn dispatch_own<R: From<i8>>(
     fd: libc::c_int,
-    act: impl FnOnce(&Arc<SctpSocket>, BorrowedFd<'_>) -> io::Result<isize>,
-) -> isize {
+    act: impl FnOnce(&Arc<SctpSocket>, BorrowedFd<'_>) -> io::Result<R>,
+) -> R {
     dispatch(fd, act).unwrap_or_else(|| {
         // SAFETY: no memory is passed.
         let is_open = unsafe { libc::fcntl(fd, libc::F_GETFD) } >= 0;

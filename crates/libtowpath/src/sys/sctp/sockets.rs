@@ -21,7 +21,7 @@ pub extern "C" fn towpath_sctp_socket(
     if !is_internet || protocol != options::IPPROTO_SCTP {
         return super::super::calls::towpath_socket(family, kind, protocol);
     }
-    let made = return_to_c(|| {
+    return_to_c(|| {
         if !owns_threads() {
             // The threads that it needs are its parent's.
             return Err(os_error(libc::EOPNOTSUPP));
@@ -35,9 +35,8 @@ pub extern "C" fn towpath_sctp_socket(
         HAS_SOCKETS.store(true, Ordering::Release);
         let (nonblocking, cloexec) = (libc::SOCK_NONBLOCK, libc::SOCK_CLOEXEC);
         let fd = calls::socket(style, family, kind & nonblocking != 0, kind & cloexec != 0)?;
-        Ok(fd.into_raw_fd() as isize)
-    });
-    made as libc::c_int
+        Ok(fd.into_raw_fd())
+    })
 }
 
 /// bind(2).
@@ -50,22 +49,19 @@ pub(in crate::sys) unsafe fn bind(
     address: *const libc::sockaddr,
     len: libc::socklen_t,
 ) -> Option<libc::c_int> {
-    let done = dispatch(fd, |socket, _| {
+    dispatch(fd, |socket, _| {
         // SAFETY: the caller's promise.
-        let local = unsafe { address::read(address, len) };
-        let local = local.ok_or_else(|| os_error(libc::EAFNOSUPPORT))?;
+        let local = unsafe { address::required(address, len) }?;
         if socket.lock().local_port != 0 {
             return Err(os_error(libc::EINVAL));
         }
         calls::bind(socket, &[local]).map(|()| 0)
-    });
-    done.map(|done| done as libc::c_int)
+    })
 }
 
 /// listen(2).
 pub(in crate::sys) fn listen(fd: libc::c_int, backlog: libc::c_int) -> Option<libc::c_int> {
-    let done = dispatch(fd, |socket, _| calls::listen(socket, backlog).map(|()| 0));
-    done.map(|done| done as libc::c_int)
+    dispatch(fd, |socket, _| calls::listen(socket, backlog).map(|()| 0))
 }
 
 /// accept4(2).
@@ -81,13 +77,12 @@ pub(in crate::sys) unsafe fn accept(
 ) -> Option<libc::c_int> {
     let nonblocking = flags & libc::SOCK_NONBLOCK != 0;
     let cloexec = flags & libc::SOCK_CLOEXEC != 0;
-    let done = dispatch(fd, |socket, fd| {
+    dispatch(fd, |socket, fd| {
         let (fd, peer) = calls::accept(socket, fd, nonblocking, cloexec)?;
         // SAFETY: the caller's promise.
         unsafe { address::write(peer, address, len) };
-        Ok(fd.into_raw_fd() as isize)
-    });
-    done.map(|done| done as libc::c_int)
+        Ok(fd.into_raw_fd())
+    })
 }
 
 /// connect(2).
@@ -100,13 +95,11 @@ pub(in crate::sys) unsafe fn connect(
     address: *const libc::sockaddr,
     len: libc::socklen_t,
 ) -> Option<libc::c_int> {
-    let done = dispatch(fd, |socket, fd| {
+    dispatch(fd, |socket, fd| {
         // SAFETY: the caller's promise.
-        let peer = unsafe { address::read(address, len) };
-        let peer = peer.ok_or_else(|| os_error(libc::EAFNOSUPPORT))?;
+        let peer = unsafe { address::required(address, len) }?;
         calls::connect(socket, fd, &[peer]).map(|_| 0)
-    });
-    done.map(|done| done as libc::c_int)
+    })
 }
 
 /// getsockname(2).
@@ -119,13 +112,12 @@ pub(in crate::sys) unsafe fn getsockname(
     address: *mut libc::sockaddr,
     len: *mut libc::socklen_t,
 ) -> Option<libc::c_int> {
-    let done = dispatch(fd, |socket, _| {
+    dispatch(fd, |socket, _| {
         let found: SocketAddr = calls::local_addr(socket);
         // SAFETY: the caller's promise.
         unsafe { address::write(found, address, len) };
         Ok(0)
-    });
-    done.map(|done| done as libc::c_int)
+    })
 }
 
 /// getpeername(2).
@@ -138,19 +130,17 @@ pub(in crate::sys) unsafe fn getpeername(
     address: *mut libc::sockaddr,
     len: *mut libc::socklen_t,
 ) -> Option<libc::c_int> {
-    let done = dispatch(fd, |socket, _| {
+    dispatch(fd, |socket, _| {
         let found = calls::peer_addr(socket)?;
         // SAFETY: the caller's promise.
         unsafe { address::write(found, address, len) };
         Ok(0)
-    });
-    done.map(|done| done as libc::c_int)
+    })
 }
 
 /// shutdown(2).
 pub(in crate::sys) fn shutdown(fd: libc::c_int, how: libc::c_int) -> Option<libc::c_int> {
-    let done = dispatch(fd, |socket, _| calls::shutdown(socket, how).map(|()| 0));
-    done.map(|done| done as libc::c_int)
+    dispatch(fd, |socket, _| calls::shutdown(socket, how).map(|()| 0))
 }
 
 /// setsockopt(2); None also for an option that the system keeps.
@@ -171,7 +161,7 @@ pub(in crate::sys) unsafe fn setsockopt(
         is_own = options::set(socket, (level, name), octets)?.is_some();
         Ok(0)
     });
-    done.filter(|_| is_own).map(|done| done as libc::c_int)
+    done.filter(|_| is_own)
 }
 
 /// getsockopt(2); None also for an option that the system keeps.
@@ -199,5 +189,5 @@ pub(in crate::sys) unsafe fn getsockopt(
         }
         Ok(0)
     });
-    done.filter(|_| is_own).map(|done| done as libc::c_int)
+    done.filter(|_| is_own)
 }

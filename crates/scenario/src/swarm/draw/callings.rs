@@ -1,8 +1,6 @@
 //! Draws scenarios of VMTP with streams, requests that are passed on, and groups.
 
-use super::{
-    Below, Dice, GRACE_S, HEALED_S, Protocol, calls, disturbances, faults, given_medium, station,
-};
+use super::{Below, Dice, Protocol, calls};
 use engine::SplitMix64;
 use std::fmt::Write;
 
@@ -15,26 +13,7 @@ pub(super) fn draw(seed: u64) -> String {
 /// The same by the given dice over what is given; then some groups are given by the number of their members.
 pub(super) fn draw_over(dice: &mut Dice, seed: u64, given: Option<Below<'_>>) -> String {
     let stations = dice.among(3, 6);
-    let mut text = format!(
-        "name = \"swarm {seed}\"\nseed = {seed}\ntime_limit = \"{} s\"\n\n",
-        HEALED_S + GRACE_S
-    );
-    let is_ether = match given.and_then(|below| below.medium) {
-        Some(medium) => given_medium(&mut text, medium),
-        None => calls::medium(dice, &mut text, stations),
-    };
-    let below = given.unwrap_or_else(|| match dice.once_in(4) {
-        true => Below::HALVES,
-        false => Below::NOTHING,
-    });
-    let corrupt = faults(dice, &mut text, Protocol::Vmtp, is_ether, below);
-    disturbances(dice, &mut text, Protocol::Vmtp, (stations, 1));
-    let many_retries = !dice.once_in(4);
-    for _ in 0..stations {
-        let options = (corrupt, false, many_retries);
-        let below = (below.layer, "");
-        station(dice, &mut text, Protocol::Vmtp, options, below);
-    }
+    let mut text = calls::network(dice, seed, (Protocol::Vmtp, stations), given, 4);
     for _ in 0..dice.among(1, 3) {
         traffic(dice, &mut text, stations, given.is_some());
     }

@@ -1,7 +1,7 @@
 //! Draws scenarios with transactions.
 
 use super::{
-    Below, Dice, GRACE_S, HEALED_S, Protocol, RETRIES, disturbances, faults, given_medium,
+    Below, Dice, Protocol, RETRIES, disturbances, faults, given_medium, head,
     senders_and_receivers, station,
 };
 use engine::SplitMix64;
@@ -21,15 +21,27 @@ pub(super) fn draw(
     mut services: Option<&mut Dice>,
 ) -> String {
     let stations = dice.among(2, 6);
-    let mut text = format!(
-        "name = \"swarm {seed}\"\nseed = {seed}\ntime_limit = \"{} s\"\n\n",
-        HEALED_S + GRACE_S
-    );
+    let mut text = network(dice, seed, (protocol, stations), given, 3);
+    for _ in 0..dice.among(1, 3) {
+        traffic(dice, &mut text, protocol, stations, services.as_deref_mut());
+    }
+    text
+}
+
+/// Stations, what is below them and disturbs them: what is given, or as drawn, once in `layered` a layer.
+pub(super) fn network(
+    dice: &mut Dice,
+    seed: u64,
+    (protocol, stations): (Protocol, u64),
+    given: Option<Below<'_>>,
+    layered: u64,
+) -> String {
+    let mut text = head(seed);
     let is_ether = match given.and_then(|below| below.medium) {
         Some(medium) => given_medium(&mut text, medium),
         None => medium(dice, &mut text, stations),
     };
-    let below = given.unwrap_or_else(|| match dice.once_in(3) {
+    let below = given.unwrap_or_else(|| match dice.once_in(layered) {
         true => Below::HALVES,
         false => Below::NOTHING,
     });
@@ -39,9 +51,6 @@ pub(super) fn draw(
     for _ in 0..stations {
         let options = (corrupt, false, many_retries);
         station(dice, &mut text, protocol, options, (below.layer, ""));
-    }
-    for _ in 0..dice.among(1, 3) {
-        traffic(dice, &mut text, protocol, stations, services.as_deref_mut());
     }
     text
 }

@@ -1,7 +1,7 @@
 //! Draws scenarios of XTP to groups.
 
 use super::xtp::repair_options;
-use super::{Below, Dice, GRACE_S, HEALED_S, Protocol, RETRIES, calls, chips, faults, messages};
+use super::{Below, Dice, Protocol, RETRIES, calls, chips, faults, head, messages};
 use engine::SplitMix64;
 use std::fmt::Write;
 use std::ops::Range;
@@ -13,10 +13,7 @@ pub const XTP_GROUPS: Range<u64> = 22 << 32..23 << 32;
 pub(super) fn draw(seed: u64) -> String {
     let mut dice = Dice(SplitMix64::new(SplitMix64::at(0x0067_726f_7570_7300, seed)));
     let members = dice.among(2, 6);
-    let mut text = format!(
-        "name = \"swarm {seed}\"\nseed = {seed}\ntime_limit = \"{} s\"\n\n",
-        HEALED_S + GRACE_S
-    );
+    let mut text = head(seed);
     let is_ether = calls::medium(&mut dice, &mut text, members + 1);
     let below = match dice.once_in(4) {
         true => Below::HALVES,

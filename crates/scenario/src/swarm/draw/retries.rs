@@ -1,6 +1,6 @@
 //! Draws scenarios of VMTP with tries of requests, times between them, and requests that nobody repairs.
 
-use super::{Below, Dice, GRACE_S, HEALED_S, Protocol, calls, disturbances, faults, station};
+use super::{Dice, Protocol, calls};
 use engine::SplitMix64;
 use std::fmt::Write;
 use std::ops::Range;
@@ -13,23 +13,7 @@ pub const VMTP_RETRIES: Range<u64> = 21 << 32..22 << 32;
 pub(super) fn draw(seed: u64) -> String {
     let mut dice = Dice(SplitMix64::new(SplitMix64::at(0x7472_6965_7300, seed)));
     let stations = dice.among(2, 5);
-    let mut text = format!(
-        "name = \"swarm {seed}\"\nseed = {seed}\ntime_limit = \"{} s\"\n\n",
-        HEALED_S + GRACE_S
-    );
-    let is_ether = calls::medium(&mut dice, &mut text, stations);
-    let below = match dice.once_in(4) {
-        true => Below::HALVES,
-        false => Below::NOTHING,
-    };
-    let corrupt = faults(&mut dice, &mut text, Protocol::Vmtp, is_ether, below);
-    disturbances(&mut dice, &mut text, Protocol::Vmtp, (stations, 1));
-    let many_retries = !dice.once_in(4);
-    for _ in 0..stations {
-        let options = (corrupt, false, many_retries);
-        let below = (below.layer, "");
-        station(&mut dice, &mut text, Protocol::Vmtp, options, below);
-    }
+    let mut text = calls::network(&mut dice, seed, (Protocol::Vmtp, stations), None, 4);
     for _ in 0..dice.among(1, 3) {
         traffic(&mut dice, &mut text, stations);
     }

@@ -2,9 +2,7 @@
 
 use super::endpoint::{ConnectionState, QuicEndpoint};
 use super::shared_endpoint::SharedEndpoint;
-use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, NoConnectionInfo, Part,
-};
+use crate::contract::{BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, NoConnectionInfo};
 use crate::listener_keys;
 use crate::options::Options;
 use crate::parts;
@@ -335,13 +333,7 @@ impl Circuit for QuicCircuit {
         Ok(())
     }
 
-    parts::carries_no_notes! {}
-
-    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
-        Ok(parts::part_of_stream(self.recv(buffer)?))
-    }
-
-    parts::lends_nothing! {}
+    parts::copies_stream! {}
 
     fn flush(&mut self) -> io::Result<()> {
         self.flush_unsent_blocking()?;

@@ -1,7 +1,7 @@
 //! A TLS session on a connected TCP socket.
 
 use super::session::{PlainText, Queue, RECORD_MAX, Seal, Session, Step};
-use crate::contract::{Circuit, ConnectionInfo, Interest, NoConnectionInfo, Part};
+use crate::contract::{Circuit, ConnectionInfo, Interest, NoConnectionInfo};
 use crate::listener_keys;
 use crate::options::Options;
 use crate::parts;
@@ -201,13 +201,7 @@ fn unless_blocked(error: io::Error) -> io::Result<()> {
 impl Circuit for TlsCircuit {
     parts::blocks_by_flag! { write, read }
 
-    parts::carries_no_notes! {}
-
-    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
-        Ok(parts::part_of_stream(self.recv(buffer)?))
-    }
-
-    parts::lends_nothing! {}
+    parts::copies_stream! {}
 
     fn flush(&mut self) -> io::Result<()> {
         self.write_out(true)

@@ -16,8 +16,8 @@ pub(crate) mod end;
 mod server;
 
 use crate::contract::{
-    Circuit, CircuitResult, CircuitsResult, Class, Listener, OptionHelp, Reach, Rendezvous,
-    Transport, Unavailable,
+    Circuit, CircuitResult, CircuitsResult, Class, Listener, OptionHelp, Rendezvous, Transport,
+    Unavailable,
 };
 use crate::engine_setup;
 use crate::medium::{ETHER_PACKET_MAX, EtherMedium, IpMedium, Medium, UdpMedium, random_port};
@@ -344,10 +344,7 @@ struct VmtpListener<M: Medium> {
 
 impl<M: Medium> Listener for VmtpListener<M> {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        Ok(Rendezvous::new(
-            Reach::Network,
-            self.lines.join("\n").into_bytes(),
-        ))
+        Ok(socket::rendezvous_of(&self.lines))
     }
 
     fn accept(&mut self, _deadline: Instant) -> CircuitResult {

@@ -1,23 +1,20 @@
 //! The end of a circuit that calls.
 
 use super::arrivals::{IncomingMessage, ReceivedMessage};
-use super::{CallEndpoint, CircuitConfig, OUTSTANDING_MAX, begin, counts, effective, would_block};
-use crate::connection_info;
-use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, NoConnectionInfo, Part,
-};
+use super::circuit::CallEnd;
+use super::{CallEndpoint, CircuitConfig, OUTSTANDING_MAX, begin, would_block};
+use crate::contract::Interest;
 use crate::engine_circuit::CLOSE_TIMEOUT;
 use crate::medium::UdpMedium;
-use crate::parts::{self, MessageRest, first_part, hand_out};
 use crate::spare_endpoint::Spare;
 use engine_xtp::Xtp as Engine;
 use engine_xtp::pdu::Service;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
 /// A send begins a transaction, a receive takes a reply.
-pub(super) struct ClientCircuit {
+pub(super) struct ClientEnd {
     /// None once it is dropped.
     spare: Option<Spare<UdpMedium, Engine>>,
     config: CircuitConfig,
@@ -25,25 +22,19 @@ pub(super) struct ClientCircuit {
     calls: VecDeque<IncomingMessage>,
     /// A reply that came before it was asked for.
     early: Option<ReceivedMessage>,
-    rest: MessageRest,
     /// A reply that was handed out, whose memory is used again.
     earlier: ReceivedMessage,
 }
 
-impl ClientCircuit {
-    pub(super) fn new(spare: Spare<UdpMedium, Engine>, config: CircuitConfig) -> ClientCircuit {
-        ClientCircuit {
+impl ClientEnd {
+    pub(super) fn new(spare: Spare<UdpMedium, Engine>, config: CircuitConfig) -> ClientEnd {
+        ClientEnd {
             spare: Some(spare),
             config,
             calls: VecDeque::new(),
             early: None,
-            rest: MessageRest::default(),
             earlier: ReceivedMessage::default(),
         }
-    }
-
-    fn end(&self) -> &CallEndpoint {
-        self.spare().end()
     }
 
     fn spare(&self) -> &Spare<UdpMedium, Engine> {
@@ -88,9 +79,26 @@ impl ClientCircuit {
         self.early = self.end_oldest(limit)?;
         Ok(())
     }
+}
 
-    /// The next reply, for which it waits up to `limit`.
-    fn next_reply(&mut self, limit: Duration) -> io::Result<ReceivedMessage> {
+impl CallEnd for ClientEnd {
+    const RUN_MAX: usize = usize::MAX;
+
+    fn endpoint(&self) -> &CallEndpoint {
+        self.spare().end()
+    }
+
+    fn recv_timeout(&self) -> Duration {
+        self.config.recv_timeout
+    }
+
+    fn send_within(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
+        self.config.check_len(message.len())?;
+        self.make_room(limit)?;
+        self.begin(message)
+    }
+
+    fn next_message(&mut self, limit: Duration) -> io::Result<ReceivedMessage> {
         if let Some(reply) = self.early.take() {
             return Ok(reply);
         }
@@ -104,49 +112,9 @@ impl ClientCircuit {
         }
     }
 
-    fn receive(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
-        if !self.rest.is_empty() {
-            return Ok(Some(self.rest.take(buffer)));
-        }
-        let reply = self.next_reply(limit)?;
-        let len = hand_out(reply.octets(), buffer);
-        self.earlier = reply;
-        Ok(Some(len))
+    fn recycle(&mut self, message: ReceivedMessage) {
+        self.earlier = message;
     }
-}
-
-impl Circuit for ClientCircuit {
-    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.config.check_len(message.len())?;
-        self.make_room(Duration::ZERO)?;
-        self.begin(message)
-    }
-
-    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.receive(buffer, Duration::ZERO)
-    }
-
-    fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.config.check_len(message.len())?;
-        self.make_room(BLOCKING_TIMEOUT)?;
-        self.begin(message)
-    }
-
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.receive(buffer, self.config.recv_timeout)
-    }
-
-    parts::carries_no_notes! {}
-
-    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
-        if !self.rest.is_empty() {
-            return Ok(Some(self.rest.next(buffer)));
-        }
-        let reply = self.next_reply(self.config.recv_timeout)?;
-        Ok(Some(first_part(reply.octets(), buffer, &mut self.rest)))
-    }
-
-    parts::lends_nothing! {}
 
     fn finish(&mut self) -> io::Result<()> {
         let deadline = Instant::now() + CLOSE_TIMEOUT;
@@ -160,12 +128,11 @@ impl Circuit for ClientCircuit {
         Ok(())
     }
 
-    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
+    fn wait(&mut self, interest: Interest, limit: Duration) -> io::Result<()> {
         let is_ready = match interest {
-            Interest::Read => self.early.is_some() || !self.rest.is_empty(),
+            Interest::Read => self.early.is_some(),
             Interest::Write => self.calls.len() < OUTSTANDING_MAX,
         };
-        let limit = deadline.saturating_duration_since(Instant::now());
         match self.calls.front_mut() {
             _ if is_ready => Ok(()),
             Some(call) => call.association.wait(limit),
@@ -175,21 +142,9 @@ impl Circuit for ClientCircuit {
             }
         }
     }
-
-    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
-        Err(connection_info::TRANSACTIONS)
-    }
-
-    fn effective(&self) -> BTreeMap<String, String> {
-        effective(self.end())
-    }
-
-    fn counts(&self) -> BTreeMap<String, u64> {
-        counts(self.end())
-    }
 }
 
-impl Drop for ClientCircuit {
+impl Drop for ClientEnd {
     fn drop(&mut self) {
         self.calls.clear();
         // One that is not kept waits for the ends of its associations.

@@ -1,24 +1,21 @@
 //! An end of datagrams.
 
 use super::arrivals::{Arrivals, ReceivedMessage};
+use super::circuit::CallEnd;
 use super::{
-    CallAssociation, CircuitConfig, OUTSTANDING_MAX, SharedEndpoint, begin, counts, effective,
+    CallAssociation, CallEndpoint, CircuitConfig, OUTSTANDING_MAX, SharedEndpoint, begin,
     would_block,
 };
-use crate::connection_info;
-use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, ConnectionInfo, Interest, NoConnectionInfo, Part,
-};
-use crate::parts::{self, MessageRest, first_part, hand_out};
+use crate::contract::{BLOCKING_TIMEOUT, Interest};
 use engine::{Address, CloseReason};
 use engine_xtp::pdu::Service;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Both ends send and receive; the listening one sends to the peer of the message that it received last.
-pub(super) struct DatagramCircuit {
+pub(super) struct DatagramEnd {
     arrivals: Arrivals,
     peer: Option<Address>,
     config: CircuitConfig,
@@ -26,22 +23,20 @@ pub(super) struct DatagramCircuit {
     sent: VecDeque<CallAssociation>,
     /// A message that came before it was asked for.
     early: Option<ReceivedMessage>,
-    rest: MessageRest,
 }
 
-impl DatagramCircuit {
+impl DatagramEnd {
     pub(super) fn new(
         end: Arc<SharedEndpoint>,
         peer: Option<Address>,
         config: CircuitConfig,
-    ) -> DatagramCircuit {
-        DatagramCircuit {
+    ) -> DatagramEnd {
+        DatagramEnd {
             arrivals: Arrivals::new(end, config),
             peer,
             config,
             sent: VecDeque::new(),
             early: None,
-            rest: MessageRest::default(),
         }
     }
 
@@ -102,6 +97,24 @@ impl DatagramCircuit {
             self.sent[0].wait(left)?;
         }
     }
+}
+
+impl CallEnd for DatagramEnd {
+    const RUN_MAX: usize = usize::MAX;
+
+    fn endpoint(&self) -> &CallEndpoint {
+        &self.arrivals.end.0
+    }
+
+    fn recv_timeout(&self) -> Duration {
+        self.config.recv_timeout
+    }
+
+    fn send_within(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
+        self.config.check_len(message.len())?;
+        self.await_fewer(OUTSTANDING_MAX, limit)?;
+        self.begin(message)
+    }
 
     fn next_message(&mut self, limit: Duration) -> io::Result<ReceivedMessage> {
         if let Some(message) = self.early.take() {
@@ -112,60 +125,17 @@ impl DatagramCircuit {
         Ok(message)
     }
 
-    fn receive(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
-        if !self.rest.is_empty() {
-            return Ok(Some(self.rest.take(buffer)));
-        }
-        let message = self.next_message(limit)?;
-        let len = hand_out(message.octets(), buffer);
+    fn recycle(&mut self, message: ReceivedMessage) {
         self.arrivals.recycle(message);
-        Ok(Some(len))
     }
-
-    fn send_within(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
-        self.config.check_len(message.len())?;
-        self.await_fewer(OUTSTANDING_MAX, limit)?;
-        self.begin(message)
-    }
-}
-
-impl Circuit for DatagramCircuit {
-    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.send_within(message, Duration::ZERO)
-    }
-
-    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.receive(buffer, Duration::ZERO)
-    }
-
-    fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.send_within(message, BLOCKING_TIMEOUT)
-    }
-
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.receive(buffer, self.config.recv_timeout)
-    }
-
-    parts::carries_no_notes! {}
-
-    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
-        if !self.rest.is_empty() {
-            return Ok(Some(self.rest.next(buffer)));
-        }
-        let message = self.next_message(self.config.recv_timeout)?;
-        Ok(Some(first_part(message.octets(), buffer, &mut self.rest)))
-    }
-
-    parts::lends_nothing! {}
 
     fn finish(&mut self) -> io::Result<()> {
         self.await_fewer(1, BLOCKING_TIMEOUT)
     }
 
-    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
-        let limit = deadline.saturating_duration_since(Instant::now());
+    fn wait(&mut self, interest: Interest, limit: Duration) -> io::Result<()> {
         let waited = match interest {
-            Interest::Read if self.early.is_some() || !self.rest.is_empty() => return Ok(()),
+            Interest::Read if self.early.is_some() => return Ok(()),
             Interest::Read => self
                 .next_message(limit)
                 .map(|message| self.early = Some(message)),
@@ -175,17 +145,5 @@ impl Circuit for DatagramCircuit {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             other => other,
         }
-    }
-
-    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
-        Err(connection_info::TRANSACTIONS)
-    }
-
-    fn effective(&self) -> BTreeMap<String, String> {
-        effective(&self.arrivals.end.0)
-    }
-
-    fn counts(&self) -> BTreeMap<String, u64> {
-        counts(&self.arrivals.end.0)
     }
 }

@@ -7,17 +7,19 @@
 //! end drops. A datagram takes one packet, or two if it is acknowledged.
 //!
 //! * `arrivals` - messages that peers send, an association each.
+//! * `circuit` - a circuit of any of the ends.
 //! * `client`, `server` - both ends of transactions.
 //! * `datagram` - an end of datagrams.
 
 mod arrivals;
+mod circuit;
 mod client;
 mod datagram;
 mod server;
 
 use crate::cells;
 use crate::contract::{
-    BLOCKING_TIMEOUT, CircuitResult, Class, Listener, OptionHelp, Reach, Rendezvous, Transport,
+    BLOCKING_TIMEOUT, CircuitResult, Class, Listener, OptionHelp, Rendezvous, Transport,
     Unavailable,
 };
 use crate::engine_circuit::engine_counts;
@@ -28,12 +30,13 @@ use crate::socket;
 use crate::spare_endpoint::Spare;
 use crate::transport::xtp;
 use crate::xtp::EndpointConfig;
-use client::ClientCircuit;
-use datagram::DatagramCircuit;
+use circuit::CallCircuit;
+use client::ClientEnd;
+use datagram::DatagramEnd;
 use engine::{Address, Protocol};
 use engine_xtp::Xtp as Engine;
 use engine_xtp::pdu::Service;
-use server::ServerCircuit;
+use server::ServerEnd;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, LazyLock};
@@ -111,8 +114,8 @@ impl XtpCalls {
     }
 
     fn settings_of(&self, options: &Options) -> io::Result<Settings> {
-        self.settings(&options.transport_specific)
-            .map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))
+        let settings = self.settings(&options.transport_specific);
+        settings.map_err(crate::options::invalid)
     }
 
     /// Opens an endpoint of a listener, which accepts associations.
@@ -243,7 +246,11 @@ impl Transport for XtpCalls {
         if self.0 == Kind::Datagram {
             let (end, peer) = self.open_to(line, options, &settings)?;
             let end = Arc::new(SharedEndpoint(end));
-            return Ok(Box::new(DatagramCircuit::new(end, Some(peer), config)));
+            return Ok(CallCircuit::boxed(DatagramEnd::new(
+                end,
+                Some(peer),
+                config,
+            )));
         }
         let spare = match Spare::take(line, options) {
             Some(spare) => spare,
@@ -252,7 +259,7 @@ impl Transport for XtpCalls {
                 Spare::new(line, options, end, peer)
             }
         };
-        Ok(Box::new(ClientCircuit::new(spare, config)))
+        Ok(CallCircuit::boxed(ClientEnd::new(spare, config)))
     }
 }
 
@@ -265,10 +272,8 @@ struct CallListener {
 
 impl Listener for CallListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        let lines: Vec<&str> = self.ends.iter().map(|end| end.0.line.as_str()).collect();
-        Ok(Rendezvous::new(
-            Reach::Network,
-            lines.join("\n").into_bytes(),
+        Ok(socket::rendezvous_of(
+            self.ends.iter().map(|end| &end.0.line),
         ))
     }
 
@@ -277,9 +282,9 @@ impl Listener for CallListener {
         let end = Arc::clone(&self.ends[self.accepted % self.ends.len()]);
         self.accepted += 1;
         if self.kind == Kind::Datagram {
-            return Ok(Box::new(DatagramCircuit::new(end, None, self.config)));
+            return Ok(CallCircuit::boxed(DatagramEnd::new(end, None, self.config)));
         }
-        Ok(Box::new(ServerCircuit::new(end, self.config)))
+        Ok(CallCircuit::boxed(ServerEnd::new(end, self.config)))
     }
 }
 

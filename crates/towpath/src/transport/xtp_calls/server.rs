@@ -1,34 +1,30 @@
 //! The end of a circuit that is called.
 
 use super::arrivals::{Arrivals, ReceivedMessage};
-use super::{CallAssociation, CircuitConfig, SharedEndpoint, counts, effective};
-use crate::connection_info;
-use crate::contract::{Circuit, ConnectionInfo, Interest, NoConnectionInfo, Note, Part};
-use crate::parts::{self, MessageRest, first_part, hand_out};
-use std::collections::BTreeMap;
+use super::circuit::CallEnd;
+use super::{CallAssociation, CallEndpoint, CircuitConfig, SharedEndpoint};
+use crate::contract::Interest;
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A receive takes a request, a send answers it.
-pub(super) struct ServerCircuit {
+pub(super) struct ServerEnd {
     arrivals: Arrivals,
     config: CircuitConfig,
     /// A request that came before it was asked for.
     early: Option<(CallAssociation, ReceivedMessage)>,
     /// The association of the request that was received and is not answered.
     open: Option<CallAssociation>,
-    rest: MessageRest,
 }
 
-impl ServerCircuit {
-    pub(super) fn new(end: Arc<SharedEndpoint>, config: CircuitConfig) -> ServerCircuit {
-        ServerCircuit {
+impl ServerEnd {
+    pub(super) fn new(end: Arc<SharedEndpoint>, config: CircuitConfig) -> ServerEnd {
+        ServerEnd {
             arrivals: Arrivals::new(end, config),
             config,
             early: None,
             open: None,
-            rest: MessageRest::default(),
         }
     }
 
@@ -39,30 +35,20 @@ impl ServerCircuit {
             let _ = association.finish();
         }
     }
-
-    fn next_request(&mut self, limit: Duration) -> io::Result<ReceivedMessage> {
-        self.release_open();
-        let (association, request) = match self.early.take() {
-            Some(call) => call,
-            None => self.arrivals.next(limit)?,
-        };
-        self.open = Some(association);
-        Ok(request)
-    }
-
-    fn receive(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
-        if !self.rest.is_empty() {
-            return Ok(Some(self.rest.take(buffer)));
-        }
-        let request = self.next_request(limit)?;
-        let len = hand_out(request.octets(), buffer);
-        self.arrivals.recycle(request);
-        Ok(Some(len))
-    }
 }
 
-impl Circuit for ServerCircuit {
-    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
+impl CallEnd for ServerEnd {
+    const RUN_MAX: usize = 1;
+
+    fn endpoint(&self) -> &CallEndpoint {
+        &self.arrivals.end.0
+    }
+
+    fn recv_timeout(&self) -> Duration {
+        self.config.recv_timeout
+    }
+
+    fn send_within(&mut self, message: &[u8], _limit: Duration) -> io::Result<()> {
         self.config.check_len(message.len())?;
         let mut association = self.open.take().ok_or_else(|| {
             let text =
@@ -72,69 +58,38 @@ impl Circuit for ServerCircuit {
         association.try_send_last(message)
     }
 
-    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.receive(buffer, Duration::ZERO)
+    fn next_message(&mut self, limit: Duration) -> io::Result<ReceivedMessage> {
+        self.release_open();
+        let (association, request) = match self.early.take() {
+            Some(call) => call,
+            None => self.arrivals.next(limit)?,
+        };
+        self.open = Some(association);
+        Ok(request)
     }
 
-    fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.try_send(message)
+    fn recycle(&mut self, message: ReceivedMessage) {
+        self.arrivals.recycle(message);
     }
-
-    fn send_run(&mut self, message: &[u8], _count: usize) -> io::Result<usize> {
-        self.try_send(message).map(|()| 1)
-    }
-
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.receive(buffer, self.config.recv_timeout)
-    }
-
-    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
-        parts::check_plain(note)?;
-        self.try_send(message)
-    }
-
-    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
-        if !self.rest.is_empty() {
-            return Ok(Some(self.rest.next(buffer)));
-        }
-        let request = self.next_request(self.config.recv_timeout)?;
-        Ok(Some(first_part(request.octets(), buffer, &mut self.rest)))
-    }
-
-    parts::lends_nothing! {}
 
     fn finish(&mut self) -> io::Result<()> {
         self.release_open();
         Ok(())
     }
 
-    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
-        let is_ready = self.early.is_some() || !self.rest.is_empty();
-        if interest == Interest::Write || is_ready {
+    fn wait(&mut self, interest: Interest, limit: Duration) -> io::Result<()> {
+        if interest == Interest::Write || self.early.is_some() {
             return Ok(());
         }
         self.release_open();
-        let limit = deadline.saturating_duration_since(Instant::now());
         match self.arrivals.next(limit) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             other => other.map(|call| self.early = Some(call)),
         }
     }
-
-    fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
-        Err(connection_info::TRANSACTIONS)
-    }
-
-    fn effective(&self) -> BTreeMap<String, String> {
-        effective(&self.arrivals.end.0)
-    }
-
-    fn counts(&self) -> BTreeMap<String, u64> {
-        counts(&self.arrivals.end.0)
-    }
 }
 
-impl Drop for ServerCircuit {
+impl Drop for ServerEnd {
     fn drop(&mut self) {
         self.release_open();
     }
