@@ -161,7 +161,7 @@ impl XtiEndpoint {
     ///
     /// # Errors
     ///
-    /// [`TliError::System`](crate::TliError::System) when the stream has failed.
+    /// [`TliError::System`] when the stream has failed.
     pub fn readiness(&self) -> Result<XtiReadiness, Error> {
         let mut inner = self.lock();
         let provider = self.shared.provider;
