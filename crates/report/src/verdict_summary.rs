@@ -365,7 +365,10 @@ fn marked_line(view: &View) -> Option<String> {
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
     let all = plural(view.counted_trials().count(), "trial");
-    let line = format!("Of {all} {}; the report lists them.", parts.join(", "));
+    let line = format!(
+        "{all}, of which {}; the report's table of trials lists them.",
+        parts.join(", ")
+    );
     (!parts.is_empty()).then_some(line)
 }
 

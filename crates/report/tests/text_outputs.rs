@@ -122,7 +122,7 @@ fn every_sentence_counts_the_same_trials() {
     let text = report::table(&run, false, 1000, &[]);
     // 7 contestants, 6 cells, 5 blocks; two of the trials are not valid.
     assert!(
-        text.contains("Of 210 trials 2 excluded, 208 disturbed"),
+        text.contains("210 trials, of which 2 excluded, 208 disturbed"),
         "{text}"
     );
     assert!(text.contains("208 of 208 trials were disturbed"), "{text}");
