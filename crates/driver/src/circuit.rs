@@ -231,8 +231,8 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
-    /// Delays acknowledgements up to a millisecond, or four while circuits come and go without a pause, so that they are
-    /// coalesced with other packets to the same peer (delayed ACK, RFC 1122 s. 4.2.3.2).
+    /// Delays acknowledgements up to a millisecond, so that they are coalesced with other packets
+    /// to the same peer (delayed ACK, RFC 1122 s. 4.2.3.2).
     pub fn set_delayed_ack(&mut self) {
         self.delays_acks = true;
     }

@@ -16,12 +16,12 @@ use wire::Wire;
 /// Also the longest a short message is coalesced when its user stops without a flush.
 const TICK: Duration = Duration::from_millis(1);
 
-/// Ticks without an active user after which the helper parks, and ticks without work, or with deferred flushes alone, after which
-/// it ticks at the idle rate.
+/// Ticks without an active user after which the helper parks, and ticks without work after which it
+/// ticks at the idle rate.
 const IDLE_AFTER_TICKS: u32 = 20;
 
-/// The idle rate. With many endpoints in use on one processor, ticks of a millisecond took a tenth of it; with transactions, whose
-/// users send what they deferred themselves, 2 % of both processors.
+/// The idle rate. With many endpoints in use on one processor, ticks of a millisecond took a tenth
+/// of it.
 const IDLE_TICK: Duration = Duration::from_millis(4);
 
 /// Ticks after which stores that nobody needed meanwhile are unmapped; a parked helper does so each time it wakes.
@@ -38,8 +38,6 @@ pub(crate) struct Helper {
     idle_ticks: u32,
     /// Ticks in a row without work.
     ticks_without_work: u32,
-    /// Ticks in a row whose only work was a deferred flush, of users who send on.
-    flush_ticks: u32,
     /// Ticks since the pool of stores was trimmed.
     ticks_untrimmed: u32,
     /// Listed stores, with how far each was submitted.
@@ -120,7 +118,6 @@ impl Helper {
         state.fall_asleep(sleep);
         let mut limit = match sleep {
             HelperSleep::Ticking => TICK,
-            HelperSleep::Flushing => IDLE_TICK,
             HelperSleep::Idle => idle_for(shared).min(IDLE_TICK),
             HelperSleep::Parked => idle_for(shared),
         };
@@ -147,8 +144,6 @@ impl Helper {
             HelperSleep::Parked
         } else if self.ticks_without_work >= IDLE_AFTER_TICKS {
             HelperSleep::Idle
-        } else if self.flush_ticks >= IDLE_AFTER_TICKS {
-            HelperSleep::Flushing
         } else {
             HelperSleep::Ticking
         }
@@ -197,11 +192,8 @@ impl Helper {
             flush_pending: shared.wakeup.helper.take_flush_pending(),
             permits_granted: shared.pool.permits.has_unnotified(),
         };
-        let has_other_work = !self.pending.is_empty() || work.permits_granted;
-        let has_work = has_other_work || work.flush_pending;
+        let has_work = !self.pending.is_empty() || work.flush_pending || work.permits_granted;
         let count_if = |ticks: u32, holds: bool| if holds { ticks.saturating_add(1) } else { 0 };
-        let flushes_alone = work.flush_pending && !has_other_work && !user_away;
-        self.flush_ticks = count_if(self.flush_ticks, flushes_alone);
         self.ticks_without_work = count_if(self.ticks_without_work, !has_work);
         self.idle_ticks = count_if(self.idle_ticks, !has_work && user_away);
         work

@@ -13,8 +13,6 @@ use std::sync::PoisonError;
 pub(crate) enum HelperSleep {
     /// It ticks each millisecond: nobody needs to wake it.
     Ticking,
-    /// It ticks at its idle rate: to be woken for work other than deferred flushes.
-    Flushing,
     /// It ticks at its idle rate: to be woken for work.
     Idle,
     /// It sleeps until a deadline: to be woken for work, and when a user may have changed the
@@ -79,11 +77,10 @@ impl HelperState {
         self.eventfd.signal();
     }
 
-    /// Wakes the helper for work that was just left to it, unless it sleeps as one of `soon`: then its next tick is soon enough.
-    fn signal_unless(&self, soon: &[HelperSleep]) {
+    /// Wakes the helper for work that was just left to it; if it ticks, its next tick is soon enough.
+    fn signal_if_asleep(&self) {
         fence(Ordering::SeqCst);
-        let sleep = self.sleep.load(Ordering::Relaxed);
-        if !soon.iter().any(|&state| state as u8 == sleep) {
+        if self.sleep.load(Ordering::Relaxed) != HelperSleep::Ticking as u8 {
             self.eventfd.signal();
         }
     }
@@ -92,7 +89,7 @@ impl HelperState {
     #[cold]
     pub(crate) fn note_unsubmitted(&self, id: AssociationId, store: UnsubmittedStore) {
         self.lock_unsubmitted().push((id, store));
-        self.signal_unless(&[HelperSleep::Ticking]);
+        self.signal_if_asleep();
     }
 
     /// Takes the list of stores with bytes not yet submitted.
@@ -107,7 +104,7 @@ impl HelperState {
             return;
         }
         self.flush_pending.store(true, Ordering::Relaxed);
-        self.signal_unless(&[HelperSleep::Ticking, HelperSleep::Flushing]);
+        self.signal_if_asleep();
     }
 
     /// Whether a flush was deferred since the last call.

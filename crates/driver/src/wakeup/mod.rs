@@ -19,7 +19,6 @@
 //! | state | entered | its timeout | woken by |
 //! |---|---|---|---|
 //! | ticks | a user was active, or work was found, within the last 20 ticks | 1 ms | - |
-//! | flushes | 20 ticks in which active users left it deferred flushes and no other work | 4 ms | a store with bytes to submit |
 //! | idle rate | 20 ticks without work | 4 ms | work left to it: a deferred flush, a store with bytes to submit |
 //! | parked | 20 ticks without work and without an active user | the engine's, at most 100 ms | work left to it; any user who takes the lock and so may change the engine's timeout; the wire, while no user waits |
 //!
@@ -28,7 +27,7 @@
 //! | deferred | until |
 //! |---|---|
 //! | bytes in a store, less than a batch | the batch is full, the user flushes or waits, nothing is in flight, or the helper finds that a tick submitted none of them |
-//! | small packets of several circuits (`coalesce`) | the next flush of any user, or the helper's next tick ([`HelperState::defer_flush`]): 1 ms, 4 where users defer one all the time |
+//! | small packets of several circuits (`coalesce`) | the next flush of any user, or the helper's next tick ([`HelperState::defer_flush`]) |
 //! | the final acknowledgement of a circuit with delayed ACKs | as small packets |
 //! | what the engine answers to an opening whose bytes the user took with it | the user's next call, or the helper's next tick |
 //!

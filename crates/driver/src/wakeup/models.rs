@@ -72,9 +72,7 @@ fn models_helper_sees_listed_store_or_is_woken() {
         let store = producer.note_unsubmitted().unwrap();
         state.note_unsubmitted(AssociationId(0), store);
     };
-    for sleep in [HelperSleep::Flushing, HelperSleep::Idle] {
-        work_is_never_missed(sleep, list);
-    }
+    work_is_never_missed(HelperSleep::Idle, list);
 }
 
 /// Rule 3: the helper sleeps until a timeout that is as a user left it, or that user wakes it.

@@ -293,7 +293,7 @@ impl Endpoint {
 
     /// Sends a request and receives its reply, truncated to the buffer; returns the reply's length.
     /// Set-up and close add no round trip: three packets in all, the last of which may be delayed
-    /// up to a millisecond (four, while transactions follow each other) and coalesced with those of other transactions. The caller busy-polls
+    /// up to a millisecond and coalesced with those of other transactions. The caller busy-polls
     /// for the reply for up to 100 us before it sleeps.
     ///
     /// # Errors
