@@ -103,33 +103,20 @@ impl TrialRunner {
 
     /// Starts a race of one trial.
     pub fn begin(&mut self, ask: &TrialRequest) -> Result<RunningTrial, String> {
-        self.begin_with(ask, |_| ())
+        let started = self.start(ask, false)?;
+        Ok(RunningTrial::new(ask, started))
     }
 
     /// Starts a race of one trial beside another one, for whose end it would wait otherwise.
     pub fn begin_beside(&mut self, ask: &TrialRequest) -> Result<RunningTrial, String> {
-        self.begin_with(ask, |race| {
-            race.env("TOWPATH_RACE_LOCK", "none");
-        })
-    }
-
-    fn begin_with(
-        &mut self,
-        ask: &TrialRequest,
-        prepare: impl FnOnce(&mut Command),
-    ) -> Result<RunningTrial, String> {
-        let (child, out) = self.start(ask, prepare)?;
-        Ok(RunningTrial {
-            child,
-            out,
-            transport: ask.transport,
-        })
+        let started = self.start(ask, true)?;
+        Ok(RunningTrial::new(ask, started))
     }
 
     /// Seconds from the start of the program to its first trial's record.
     pub fn first_trial_s(&mut self, ask: &TrialRequest) -> Result<f64, String> {
         let began = Instant::now();
-        let (mut child, out) = self.start(ask, |_| ())?;
+        let (mut child, out) = self.start(ask, false)?;
         let trials = out.join("trials.jsonl");
         let mut first = None;
         while began.elapsed() < Duration::from_secs(20) {
@@ -146,7 +133,7 @@ impl TrialRunner {
 
     /// Largest resident memory, MB, of any process of a run.
     pub fn memory_mb(&mut self, ask: &TrialRequest) -> Result<f64, String> {
-        let (mut child, out) = self.start(ask, |_| ())?;
+        let (mut child, out) = self.start(ask, false)?;
         let mut most_kb = 0u64;
         while child
             .try_wait()
@@ -164,12 +151,14 @@ impl TrialRunner {
     fn start(
         &mut self,
         ask: &TrialRequest,
-        prepare: impl FnOnce(&mut Command),
+        beside_another: bool,
     ) -> Result<(Child, PathBuf), String> {
         self.runs += 1;
         let out = self.folder.join(self.runs.to_string());
         let mut race = Command::new(&self.program);
-        prepare(&mut race);
+        if beside_another {
+            race.env("TOWPATH_RACE_LOCK", "none");
+        }
         let child = race
             .args([
                 "race",
@@ -202,6 +191,14 @@ pub struct RunningTrial {
 }
 
 impl RunningTrial {
+    fn new(ask: &TrialRequest, (child, out): (Child, PathBuf)) -> RunningTrial {
+        RunningTrial {
+            child,
+            out,
+            transport: ask.transport,
+        }
+    }
+
     /// Its process ID.
     pub fn id(&self) -> u32 {
         self.child.id()

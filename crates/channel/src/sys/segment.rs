@@ -91,7 +91,7 @@ impl Segment {
             "word {offset} of {}",
             self.len
         );
-        // SAFETY: in bounds and aligned (the mapping begins at a page), mapped as long as `self`
+        // SAFETY: in bounds (`map` takes no less than that page) and aligned (the mapping begins at a page), mapped as long as `self`
         // lives, and accessed only as an atomic word by either process.
         unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(offset).cast()) }
     }

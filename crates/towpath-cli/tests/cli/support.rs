@@ -63,6 +63,8 @@ pub fn program() -> Command {
 
 /// Exit code and output of a finished command.
 pub struct CommandOutput {
+    /// Its arguments, as failed tests print them; empty if they are not known.
+    arguments: String,
     pub code: i32,
     pub out: String,
     pub err: String,
@@ -72,7 +74,11 @@ impl CommandOutput {
     /// The output of a command that must have ended with this code.
     #[track_caller]
     pub fn exited(self, code: i32) -> CommandOutput {
-        assert_eq!(self.code, code, "{}\n{}", self.err, self.out);
+        assert_eq!(
+            self.code, code,
+            "{}: {}\n{}",
+            self.arguments, self.err, self.out
+        );
         self
     }
 
@@ -81,7 +87,8 @@ impl CommandOutput {
     pub fn failed(self, code: i32, part: &str) -> CommandOutput {
         assert!(
             self.code == code && self.err.contains(part),
-            "not {code} with '{part}': {}: {}\n{}",
+            "{}: not {code} with '{part}': {}: {}\n{}",
+            self.arguments,
             self.code,
             self.err,
             self.out
@@ -103,6 +110,7 @@ pub fn assert_lacks(text: &str, part: &str) {
 impl From<Output> for CommandOutput {
     fn from(output: Output) -> CommandOutput {
         CommandOutput {
+            arguments: String::new(),
             code: output.status.code().unwrap_or(-1),
             out: String::from_utf8_lossy(&output.stdout).into_owned(),
             err: String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -138,7 +146,10 @@ pub fn finish(child: Child) -> CommandOutput {
 
 #[track_caller]
 pub fn towpath(arguments: &[&str]) -> CommandOutput {
-    finish(start(arguments))
+    CommandOutput {
+        arguments: format!("{arguments:?}"),
+        ..finish(start(arguments))
+    }
 }
 
 /// The JSON document that a command prints, which must succeed.

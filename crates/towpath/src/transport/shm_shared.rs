@@ -74,7 +74,7 @@ pub(super) fn option_to_many(
     is_plain.then_some((RING.name, value))
 }
 
-/// A delivery that says whether the receivers that are left get all messages.
+/// A ring of many receivers that says whether those that are left get all messages.
 pub(super) trait Whole: Fanout {
     /// Whether they do, of a ring that had so many receivers.
     fn is_whole(sender: &FanoutSender<Self>, receivers: u32) -> bool;
