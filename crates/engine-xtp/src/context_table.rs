@@ -134,6 +134,17 @@ impl ContextTable {
         Some(slot as usize)
     }
 
+    /// An opening of `peer` with the initiator's key is about to be read: asks for memory that a table with many keys in
+    /// quarantine has in no near cache.
+    #[inline]
+    pub(crate) fn prefetch_opening(&self, peer: Address, key: u64) {
+        self.by_peer.prefetch(key, peer);
+        let next = self.free.last();
+        if let Some(slot) = next.and_then(|slot| self.slots.get(*slot as usize)) {
+            engine::prefetch(slot);
+        }
+    }
+
     /// A number for an association: they go round, past those in use. 0 names none.
     fn next_id(&mut self) -> AssociationId {
         loop {

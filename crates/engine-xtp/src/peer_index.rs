@@ -31,6 +31,12 @@ impl PeerIndex {
         self.index.find(self.hash(key, peer), is_named)
     }
 
+    /// Asks for the memory in which the slot for this key from `peer` lies, or will lie.
+    #[inline]
+    pub(crate) fn prefetch(&self, key: u64, peer: Address) {
+        self.index.prefetch(self.hash(key, peer));
+    }
+
     /// Adds `slot`, which must not be indexed yet.
     pub(crate) fn insert(&mut self, key: u64, peer: Address, slot: u32) {
         self.index.insert(self.hash(key, peer), slot);

@@ -33,6 +33,14 @@ impl SlotIndex {
             .map(|at| self.entries[at].slot)
     }
 
+    /// Asks for the memory in which the slot with this hash lies, or will lie.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u32) {
+        if !self.entries.is_empty() {
+            engine::prefetch(&self.entries[self.probe_start(hash)]);
+        }
+    }
+
     /// Adds `slot`, which must not be there yet.
     pub(crate) fn insert(&mut self, hash: u32, slot: u32) {
         if self.len * 2 >= self.entries.len() {

@@ -20,7 +20,7 @@
 //! * [`time`], [`timer`], [`few_map`], [`ranges`], [`SplitMix64`], [`counters`] - the small parts every protocol needs.
 //! * [`forward!`], [`forward_protocol!`], [`forward_associations!`] - methods that a wrapper forwards to what it wraps.
 //! * [`test_kit`] - what tests and fuzzers do without a host: take packets from an engine, and give it one.
-//! * `sys/` - instructions of the processor for checksums; the crate's only unsafe code.
+//! * `sys/` - instructions of the processor, for checksums and to prefetch memory; the crate's only unsafe code.
 //!
 //! User bytes do not pass through an engine on their way out. The user writes them into a *send
 //! store* owned by the host (a ring, see crate `driver`); the engine names them by position, and
@@ -70,6 +70,7 @@ pub use random::SplitMix64;
 pub use ranges::RangeSet;
 pub use router::Router;
 pub use secret::Secret;
+pub use sys::prefetch;
 pub use time::Instant;
 pub use timer::TimerTable;
 pub use transactions::{

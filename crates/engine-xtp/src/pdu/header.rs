@@ -100,6 +100,14 @@ pub fn packet_len(octets: &[u8]) -> Option<usize> {
     HEADER_LEN.checked_add(usize::try_from(dlen).ok()?)
 }
 
+/// The key in a packet that is a FIRST of 4.0 by its type; nothing else of it is checked.
+#[inline]
+pub(crate) fn first_key(packet: &[u8]) -> Option<u64> {
+    let header: &[u8; HEADER_LEN] = packet.first_chunk()?;
+    let is_first = header[11] == VERSION | Format::First as u8;
+    is_first.then(|| u64::from_be_bytes(header.as_chunks().0[0]))
+}
+
 /// Whether the checksum of `packet`, which begins with `header`, is right: over the header alone if `options` say so, or
 /// there is no more.
 #[inline]

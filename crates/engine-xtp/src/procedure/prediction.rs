@@ -13,7 +13,9 @@ use crate::endpoint::Xtp;
 use crate::endpoint_state::{EndpointState, plain_header};
 use crate::numbers::{Key, SEQ_MAX, SyncNumber};
 use crate::opening::{ContextState, FirstPacket, OpenReport};
-use crate::pdu::{DATA_WORD, Format, HEADER_LEN, Header, Options, RTN, Service, has_right_check};
+use crate::pdu::{
+    DATA_WORD, Format, HEADER_LEN, Header, Options, RTN, Service, first_key, has_right_check,
+};
 use crate::procedure::{data_send, status_request};
 use crate::rx::Gap;
 use engine::{
@@ -113,10 +115,13 @@ pub(crate) fn handle_packet(
     received: &Received<'_>,
     deliveries: &mut Deliveries,
 ) -> bool {
-    let ep = &mut xtp.state;
     let Some(data) = PlainData::read(received.octets) else {
+        if let Some(key) = first_key(received.octets) {
+            xtp.table.prefetch_opening(received.path.remote, key);
+        }
         return false;
     };
+    let ep = &mut xtp.state;
     if !ep.predicts || ep.config.flow == FlowControl::Off {
         return false;
     }
