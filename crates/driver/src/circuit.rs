@@ -12,7 +12,7 @@ mod unsent;
 use crate::broken::Breakable;
 use crate::circuit_state::CircuitStatus;
 use crate::pump::Pump;
-use crate::receive_queue::MessageReader;
+use crate::receive_queue::{Chunk, MessageReader};
 use crate::shared::{EndpointHandle, EndpointShared, PumpGuard, WaitOutcome};
 use crate::sys::Producer;
 use crate::timeout::deadline;
@@ -60,6 +60,8 @@ pub struct Circuit<E: Associations, W: Wire> {
     is_last_chunk: bool,
     /// This direction was ended.
     has_finished: bool,
+    /// The pump has what is left of it.
+    is_released: bool,
 }
 
 /// The sender polls for acknowledgements every so many batches, unless its user receives meanwhile. One batch is an
@@ -93,6 +95,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
             delays_acks: false,
             is_last_chunk: false,
             has_finished: false,
+            is_released: false,
         }
     }
 
@@ -374,6 +377,32 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
         Ok(())
     }
+
+    /// Leaves what is left of the circuit, whose user is gone and has read `consumed`, to the pump.
+    #[inline]
+    fn release(&self, pump: &mut Pump<E, W>, consumed: Option<Chunk>) {
+        let is_over = self.has_finished && self.producer.position() == self.submitted;
+        let deferred = self.delays_acks && !self.producer.is_in_flight();
+        // What is left of a transaction that is over needs no exact time.
+        let now = match is_over && deferred {
+            true => pump.last_at(),
+            false => self.shared.now(),
+        };
+        // Reading opens the receive window, and the peer may wait for that.
+        if let Some(consumed) = consumed {
+            pump.consume(now, self.id, consumed);
+        }
+        if !is_over {
+            pump.submit_pending(now, self.id, true);
+            pump.engine().finish(now, self.id);
+        }
+        pump.detach(now, self.id, deferred);
+        if deferred {
+            self.shared.wakeup.helper.defer_flush();
+        } else {
+            let _ = pump.flush(now);
+        }
+    }
 }
 
 /// The time until `end`, or `TimedOut`.
@@ -387,35 +416,18 @@ fn time_until(end: Instant) -> io::Result<Duration> {
 
 impl<E: Associations, W: Wire> Drop for Circuit<E, W> {
     fn drop(&mut self) {
+        if self.is_released {
+            return;
+        }
         // No user is left to receive an error of the last packets.
         let _ = self.push_unsent();
         if self.has_unsent() {
             // A graceful end would tell the peer that it has the whole stream.
             let _ = self.abort();
         }
-        let Ok(mut pump) = self.shared.lock() else {
-            return;
-        };
-        let is_over = self.has_finished && self.producer.position() == self.submitted;
-        let deferred = self.delays_acks && !self.producer.is_in_flight();
-        // What is left of a transaction that is over needs no exact time.
-        let now = match is_over && deferred {
-            true => pump.last_at(),
-            false => self.shared.now(),
-        };
-        // Reading opens the receive window, and the peer may wait for that.
-        if let Some(consumed) = self.reader.take_consumed() {
-            pump.consume(now, self.id, consumed);
-        }
-        if !is_over {
-            pump.submit_pending(now, self.id, true);
-            pump.engine().finish(now, self.id);
-        }
-        pump.detach(now, self.id, deferred);
-        if deferred {
-            self.shared.wakeup.helper.defer_flush();
-        } else {
-            let _ = pump.flush(now);
+        let consumed = self.reader.take_consumed();
+        if let Ok(mut pump) = self.shared.lock() {
+            self.release(&mut pump, consumed);
         }
     }
 }

@@ -192,9 +192,14 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
         let mut opened = self.open_locked(peer, command)?;
         // It stays where it is made: a circuit takes half a kilobyte.
         let mut circuit = self.attach(&mut opened.pump, opened.id, peer);
-        opened.send_last(&mut circuit, request, limit)?;
         circuit.set_delayed_ack();
-        circuit.recv_all(reply, limit)
+        if !circuit.append(request) {
+            drop(opened);
+            circuit.send_last(request, limit)?;
+            return circuit.recv_all(reply, limit);
+        }
+        circuit.finish_at(&mut opened.pump, opened.now)?;
+        circuit.recv_reply((&self.shared, opened.pump), opened.now, reply, limit)
     }
 
     #[inline]

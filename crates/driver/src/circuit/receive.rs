@@ -160,7 +160,16 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     /// Receives everything up to the end of the peer's stream; what exceeds the buffer is dropped.
     /// Returns the length of all. Errors are those of [`recv`](Circuit::recv); `limit` is for each wait.
     pub fn recv_all(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<usize> {
-        let mut len = 0;
+        self.recv_all_after(0, buffer, limit)
+    }
+
+    /// [`recv_all`](Circuit::recv_all) of a stream whose first `len` bytes are in `buffer`.
+    pub(super) fn recv_all_after(
+        &mut self,
+        mut len: usize,
+        buffer: &mut [u8],
+        limit: Duration,
+    ) -> io::Result<usize> {
         let mut rest = [0; 256];
         loop {
             let room = match buffer.get_mut(len..) {
