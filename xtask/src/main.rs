@@ -3,6 +3,7 @@
 //! * `ci` - all checks that must pass before a merge, cheapest first.
 //! * `tidy` - project rules that no compiler checks.
 //! * `man`, `completions` - generated from the argument definitions of the program.
+//! * `profiled` - builds that a profile of the program's own races guides.
 //! * `package` - a Debian package, an archive, an OCI image, a wheel for Python.
 //! * `python` - the tests of the wheel.
 //! * `bench` - benchmarks against other programs.
@@ -17,6 +18,7 @@ mod fuzz;
 mod lines;
 mod package;
 mod pages;
+mod profiled;
 mod python;
 mod sanitize;
 mod skips;
@@ -40,6 +42,9 @@ chores:
                             as a static one; to target/package
   package wheel [--program FILE] [--out FOLDER]
                             the wheel for Python, with the program in it
+  profiled [CHORE]          runs a chore, such as bench xtp, with a profile of the program's own
+                            races, which it makes first; without one, builds the program to
+                            target/profiled/with/release
   python        builds the wheel around target/debug/towpath, and runs its tests; TOWPATH_TEST_RAY=1
                             for those on Ray too
   bench NAME    a benchmark; without a name, lists them
@@ -69,6 +74,7 @@ fn main() -> ExitCode {
         ["man"] => pages::man(&root()),
         ["completions"] => pages::completions(&root()),
         ["package", rest @ ..] => package::run(&root(), rest),
+        ["profiled", rest @ ..] => profiled::run(&root(), rest),
         ["python"] => python::run_tests(&root()),
         ["bench", rest @ ..] => bench::run(&root(), rest),
         ["sanitize", rest @ ..] => sanitize::run(&root(), rest),

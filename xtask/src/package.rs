@@ -287,7 +287,7 @@ fn static_program(root: &Path) -> Result<PathBuf, String> {
              --program FILE"
         ));
     }
-    Ok(root.join("target").join(target).join("release/towpath"))
+    Ok(crate::target(root).join(target).join("release/towpath"))
 }
 
 fn epoch_s(root: &Path) -> u64 {
