@@ -141,6 +141,8 @@ pub fn for_each(options: &Options, test: impl Fn(&Subject) + Sync) {
                 let subject = Subject::new(transport, options);
                 match transport.available(options) {
                     Ok(()) => {
+                        // Shown if the test fails.
+                        println!("with {}", subject.name());
                         test(&subject);
                         tested += 1;
                     }
