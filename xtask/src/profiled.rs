@@ -61,7 +61,7 @@ impl Places {
         let built_at = built_at
             .duration_since(UNIX_EPOCH)
             .unwrap_or(Duration::ZERO);
-        // The compiler looks at the name of a profile alone when it decides whether to build again.
+        // Cargo builds dependencies again when a flag changes, and not when the file that it names does.
         let profile = self
             .folder
             .join(format!("{}.profdata", built_at.as_micros()));

@@ -60,7 +60,7 @@ pub struct Circuit<E: Associations, W: Wire> {
     is_last_chunk: bool,
     /// This direction was ended.
     has_finished: bool,
-    /// The pump has what is left of it.
+    /// What is left of it was left to the pump: dropping it sends nothing more.
     is_released: bool,
 }
 

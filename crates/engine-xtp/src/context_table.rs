@@ -134,8 +134,8 @@ impl ContextTable {
         Some(slot as usize)
     }
 
-    /// An opening of `peer` with the initiator's key is about to be read: asks for memory that a table with many keys in
-    /// quarantine has in no near cache.
+    /// Prefetches the index entry and the slot that an opening of `peer` with the initiator's key will take: with many keys
+    /// in quarantine they lie in no near cache.
     #[inline]
     pub(crate) fn prefetch_opening(&self, peer: Address, key: u64) {
         self.by_peer.prefetch(key, peer);
