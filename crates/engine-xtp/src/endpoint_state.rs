@@ -7,6 +7,7 @@ use crate::numbers::SyncNumber;
 use crate::pdu::{
     Body, Diag, DiagCode, DiagValue, Format, Header, Options, Packet, Reject, Rejects, Service,
 };
+use crate::procedure::prediction::LastOpening;
 #[cfg(test)]
 use crate::procedure::prediction::Predictions;
 use crate::ready_queue::ReadyQueue;
@@ -48,7 +49,9 @@ pub(crate) struct EndpointState {
     pub(crate) refusals: Refusals,
     /// Buffer to build packets in.
     pub(crate) scratch: Vec<u8>,
-    /// DATA in order go the short way, which knows packets of 4.0.
+    /// What the last opening asked for that was accepted.
+    pub(crate) last_opening: LastOpening,
+    /// Packets as predicted go the short way, which knows those of 4.0.
     pub(crate) predicts: bool,
     #[cfg(test)]
     pub(crate) predictions: Predictions,
@@ -107,6 +110,7 @@ impl EndpointState {
             uses_sort: false,
             refusals: Refusals::default(),
             scratch: Vec::new(),
+            last_opening: LastOpening::default(),
             #[cfg(test)]
             predictions: Predictions::default(),
         }

@@ -21,7 +21,8 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         let mut pump = self.shared.lock()?;
         let now = self.shared.now();
         self.has_finished = true;
-        send_end(&mut pump, now, self.id, &mut self.reader)?;
+        let read = (&mut self.reader, self.is_last_chunk);
+        send_end(&mut pump, now, self.id, read)?;
         self.submitted = self.producer.submitted();
         Ok(())
     }
@@ -30,7 +31,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     #[inline]
     pub(crate) fn finish_at(&mut self, pump: &mut Pump<E, W>, now: Instant) -> io::Result<()> {
         self.has_finished = true;
-        send_end(pump, now, self.id, &mut self.reader)?;
+        send_end(pump, now, self.id, (&mut self.reader, self.is_last_chunk))?;
         self.submitted = self.producer.submitted();
         Ok(())
     }
@@ -104,20 +105,28 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     }
 }
 
-/// Submits what is in the store of circuit `id`, ends its direction, and sends.
+/// Submits what is in the store of circuit `id`, ends its direction, and sends; what its user has read is consumed. Where
+/// that is the last of the peer's stream, it opens no window and waits until the packet has left.
 #[inline]
 fn send_end<E: Associations, W: Wire>(
     pump: &mut Pump<E, W>,
     now: Instant,
     id: AssociationId,
-    reader: &mut MessageReader,
+    (reader, is_last_chunk): (&mut MessageReader, bool),
 ) -> io::Result<()> {
-    if let Some(consumed) = reader.take_if_consumed() {
+    let mut consumed = reader.take_if_consumed();
+    if let Some(consumed) = consumed.take_if(|_| !is_last_chunk) {
         pump.consume(now, id, consumed);
     }
     pump.submit_pending(now, id, true);
     pump.engine().finish(now, id);
-    pump.flush(now)
+    let sent = pump.flush(now);
+    let Some(consumed) = consumed else {
+        return sent;
+    };
+    pump.consume(now, id, consumed);
+    // A peer may have asked to be told.
+    sent.and_then(|()| pump.flush(now))
 }
 
 /// The error of a call on a circuit that was closed for this reason.

@@ -12,8 +12,8 @@ type StreamKey = (u16, bool);
 pub(super) struct PartialStreams {
     /// The stream that is being read.
     current: StreamKey,
-    /// The others, by stream. Each peer has few streams, and all bytes together have a limit.
-    others: BTreeMap<StreamKey, Partial>,
+    /// The others, by stream; None until there was one. Each peer has few streams, and all bytes together have a limit.
+    others: Option<Box<BTreeMap<StreamKey, Partial>>>,
     /// Bytes in `others`.
     bytes: usize,
 }
@@ -52,11 +52,10 @@ impl MessageReader {
 
     /// Whether bytes came before of the message of range `at`, which is of another stream.
     pub(super) fn has_partial(&self, chunk: &Chunk, at: usize) -> bool {
-        if self.streams.others.is_empty() {
+        let Some(others) = &self.streams.others else {
             return false;
-        }
+        };
         let note = chunk.note(at);
-        let others = &self.streams.others;
         let other = others.get(&(note.stream, note.unordered));
         other.is_some_and(|partial| !partial.bytes.is_empty())
     }
@@ -87,9 +86,11 @@ impl MessageReader {
                 has_given: self.has_given,
             };
             self.streams.bytes += partial.bytes.len();
-            self.streams.others.insert(self.streams.current, partial);
+            let others = self.streams.others.get_or_insert_default();
+            others.insert(self.streams.current, partial);
         }
-        let partial = self.streams.others.remove(&key);
+        let others = self.streams.others.as_mut();
+        let partial = others.and_then(|others| others.remove(&key));
         self.streams.current = key;
         self.discarding_partial_message = partial.as_ref().is_some_and(|other| other.discarding);
         self.reassembling = partial.is_some() && !self.discarding_partial_message;

@@ -42,12 +42,15 @@ pub struct Producer {
 
 impl Drop for Producer {
     fn drop(&mut self) {
-        let permits = &self.ring.pool.permits;
+        // Only the producer makes it another than idle.
+        if self.ring.permit() == Permit::Idle {
+            return;
+        }
         for held in [Permit::Held, Permit::Draining] {
             self.ring.release_permit(held, Permit::Idle);
         }
         if self.ring.permit() == Permit::Queued {
-            permits.cancel(self.ring.id);
+            self.ring.pool.permits.cancel(self.ring.id);
         }
     }
 }

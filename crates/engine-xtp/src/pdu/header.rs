@@ -19,6 +19,9 @@ const VERSION: u8 = 1 << 5;
 /// The word behind the key in a header of DATA without options.
 pub(crate) const DATA_WORD: u32 = (VERSION | Format::Data as u8) as u32;
 
+/// The same of FIRST.
+pub(crate) const FIRST_WORD: u32 = (VERSION | Format::First as u8) as u32;
+
 /// Packet format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {

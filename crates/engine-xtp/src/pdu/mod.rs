@@ -22,7 +22,7 @@ pub(crate) use control_segment::span_octets;
 pub use control_segment::{CommonControl, SPAN_LEN, Span, Spans};
 pub use diag::{Diag, DiagCode, DiagValue};
 pub use header::{CHECK_AT, Format, HEADER_LEN, Header, RTN, packet_len};
-pub(crate) use header::{DATA_WORD, first_key, has_right_check};
+pub(crate) use header::{DATA_WORD, FIRST_WORD, first_key, has_right_check};
 pub use named_address::NamedAddress;
 pub use options::Options;
 pub use packet::{Body, Packet};

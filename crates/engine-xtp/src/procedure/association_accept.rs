@@ -10,7 +10,7 @@ use crate::endpoint_state::EndpointState;
 use crate::numbers::{Key, SEQ_MAX};
 use crate::opening::OpenReport;
 use crate::pdu::{
-    AddressSegment, Body, DiagCode, DiagValue, Header, NamedAddress, Options, Reject, Service,
+    AddressSegment, Body, DiagCode, DiagValue, HEADER_LEN, Header, NamedAddress, Options, Reject, Service,
     TrafficSpec,
 };
 use crate::procedure::address_validation::{self, Admission};
@@ -64,23 +64,39 @@ pub(crate) fn handle_first(
     if let Admission::Answered = address_validation::admit(xtp, now, from, header, len)? {
         return Ok(None);
     }
-    let added = xtp.table.add(from, now, &mut xtp.state.keys);
-    let slot = added.ok_or(Reject::NoRoom)?;
-    xtp.table.index_peer(from, key, slot);
-    let route = xtp.arrival_route;
-    let table = &mut xtp.table;
-    let ctx = table.context(slot).ok_or(Reject::NoRoom)?;
     let opening = Opening {
         header,
         traffic: &traffic,
-        route,
+        route: xtp.arrival_route,
         is_validated: false,
     };
-    accept(ctx, &mut xtp.state, now, &opening);
+    let slot = add(xtp, now, (from, key), &opening)?;
+    let data = arrival.data_range(data);
+    if arrival.v3().is_none() {
+        let segments = &arrival.octets[HEADER_LEN..data.start];
+        xtp.state.last_opening.record(segments, &traffic);
+    }
+    Ok(Some((slot, data)))
+}
+
+/// Makes the context of an `opening` with the initiator's key, which is admitted, and returns its slot.
+#[inline]
+pub(crate) fn add(
+    xtp: &mut Xtp,
+    now: Instant,
+    (from, key): (Address, Key),
+    opening: &Opening<'_>,
+) -> Result<usize, Reject> {
+    let added = xtp.table.add(from, now, &mut xtp.state.keys);
+    let slot = added.ok_or(Reject::NoRoom)?;
+    xtp.table.index_peer(from, key, slot);
+    let table = &mut xtp.table;
+    let ctx = table.context(slot).ok_or(Reject::NoRoom)?;
+    accept(ctx, &mut xtp.state, now, opening);
     let id = ctx.id;
     let is_live = |slot: usize, id| table.is_unvalidated(slot, id);
     xtp.unvalidated.push(slot, id, from, is_live);
-    Ok(Some((slot, arrival.data_range(data))))
+    Ok(slot)
 }
 
 /// Answers a malformed FIRST with the DIAG value of its fault (0007, Addresses).

@@ -35,7 +35,7 @@ fn config(seed: u64) -> Config {
             _ => Congestion::Off,
         },
         service: match seed % 13 {
-            11 => Service::Transaction,
+            9..=11 => Service::Transaction,
             12 => Service::AckedDatagram,
             _ => Service::Stream,
         },
@@ -167,11 +167,54 @@ impl Twin for Pair {
     fn tested(&self) -> [u64; 2] {
         let sums = self.0.ends.each_ref().map(|end| end.state.predictions);
         let of = |count: fn(&Predictions) -> u64| sums.iter().map(count).sum();
-        [of(|sum| sum.received), of(|sum| sum.sent)]
+        [of(|sum| sum.received + sum.opened), of(|sum| sum.sent)]
     }
 }
 
 #[test]
 fn predicted_packets_are_those_of_the_general_way() {
-    assert_twins::<Pair>(0..40, 20, 2000);
+    assert_twins::<Pair>(0..80, 20, 2000);
+}
+
+/// What `end` sends arrives at the other, whose user takes it.
+fn pass(pair: &mut AssociationTwins<Xtp>, now: Instant, end: usize) {
+    pair.transmit(now, end);
+    pair.take_events(end);
+    for packet in core::mem::take(&mut pair.packets.queues[1 - end]) {
+        pair.receive(now, 1 - end, &packet);
+    }
+    pair.consume(now, 1 - end);
+}
+
+#[test]
+fn transactions_of_two_packets_are_predicted() {
+    let ends = [1, 2].map(|seed| {
+        Xtp::new(Config {
+            seed,
+            service: Service::Transaction,
+            ..Config::default()
+        })
+    });
+    let now = Instant::from_nanos(1_000_000);
+    let mut pair = AssociationTwins::new(ends, now);
+    let last = SendFlags {
+        fin: true,
+        ..SendFlags::NONE
+    };
+    for count in 0..10 {
+        if count > 0 {
+            pair.open(now);
+        }
+        for end in [0, 1] {
+            pair.submit(now, end, 64, (last, &Note::default()));
+            pass(&mut pair, now, end);
+        }
+        // The last acknowledgement ends both.
+        pass(&mut pair, now, 0);
+        assert_eq!(pair.ids, [None; 2]);
+    }
+    let [caller, service] = pair.ends.map(|end| end.state.predictions);
+    assert_eq!((caller.opened, caller.received, caller.sent), (0, 10, 0));
+    // The first opening shows what the others ask for.
+    assert_eq!((service.opened, service.received, service.sent), (9, 0, 10));
 }
