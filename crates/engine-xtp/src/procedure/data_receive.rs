@@ -195,6 +195,10 @@ fn schedule_fastnak(ctx: &mut Context, now: Instant) {
 /// The user consumed `bytes`. Advertises the window when a quarter of it opened (0007, Answers).
 pub(crate) fn do_consume(ctx: &mut Context, ep: &mut EndpointState, bytes: u64) {
     ctx.rx.unread_bytes -= bytes.min(ctx.rx.unread_bytes);
+    if ctx.rx.is_complete() && ctx.rx.delivery_report_at.is_none() {
+        // A stream that is over needs no window.
+        return;
+    }
     let opened = next_alloc(ctx, ep).saturating_sub(ctx.rx.advertised_alloc);
     let delivered = ctx
         .rx
