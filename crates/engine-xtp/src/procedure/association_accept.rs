@@ -10,8 +10,8 @@ use crate::endpoint_state::EndpointState;
 use crate::numbers::{Key, SEQ_MAX};
 use crate::opening::OpenReport;
 use crate::pdu::{
-    AddressSegment, Body, DiagCode, DiagValue, HEADER_LEN, Header, NamedAddress, Options, Reject, Service,
-    TrafficSpec,
+    AddressSegment, Body, DiagCode, DiagValue, HEADER_LEN, Header, NamedAddress, Options, Reject,
+    Service, TrafficSpec,
 };
 use crate::procedure::address_validation::{self, Admission};
 use crate::procedure::association_setup::{apply_peer_limits, init_context};

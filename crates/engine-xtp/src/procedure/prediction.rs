@@ -15,9 +15,7 @@ use crate::endpoint::Xtp;
 use crate::endpoint_state::{EndpointState, plain_header};
 use crate::numbers::{Key, SEQ_MAX, SyncNumber};
 use crate::opening::{ContextState, FirstPacket, OpenReport};
-use crate::pdu::{
-    DATA_WORD, Format, HEADER_LEN, Header, Options, RTN, Service, has_right_check,
-};
+use crate::pdu::{DATA_WORD, Format, HEADER_LEN, Header, Options, RTN, Service, has_right_check};
 use crate::procedure::{close_and_requests, data_send, packet_input, status_request};
 use crate::rx::Gap;
 use core::ops::Range;
@@ -282,10 +280,7 @@ fn asks_nothing(ctx: &Context, ep: &EndpointState, len: u64) -> bool {
     let asks = queue.request_with_next_data
         || queue.next_seq < queue.request_at && queue.request_at <= queue.submitted
         || queue.bytes_since_request + len >= every;
-    !asks
-        && ctx.service == Service::Stream
-        && ctx.is_validated()
-        && ctx.rx.final_seq.is_none()
+    !asks && ctx.service == Service::Stream && ctx.is_validated() && ctx.rx.final_seq.is_none()
 }
 
 /// Whether a packet with the last `len` bytes may leave, which carries WCLOSE and a status request.

@@ -105,7 +105,9 @@ pub(super) fn handle_packet(
     if let Some(limit) = &mut ctx.amplification_limit {
         limit.received_octets += packet.len() as u64;
     }
-    deliveries.bytes.push(deliver(ctx, ep, &header, start..packet.len()));
+    deliveries
+        .bytes
+        .push(deliver(ctx, ep, &header, start..packet.len()));
     let end = ctx.rx.next_seq;
     // The stream has no end yet, and nothing beyond these bytes: it may end with them.
     let _ = close_and_requests::handle_close_and_requests(ctx, ep, now, &header, end);
