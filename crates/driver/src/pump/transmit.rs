@@ -128,10 +128,6 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         }
         loop {
             if self.batch.is_empty() {
-                if self.has_deferred() {
-                    // The next packet may be deferred too: the peer of this one works meanwhile.
-                    send_coalesced(&mut self.wire, &mut self.coalesced, &mut self.sends)?;
-                }
                 self.engine.poll_transmit(now, &mut self.batch);
             }
             if self.batch.is_empty() {
@@ -149,6 +145,10 @@ impl<E: Associations, W: Wire> Pump<E, W> {
                 self.send_or_coalesce()?;
             }
             self.batch.clear();
+            if self.has_deferred() {
+                // What follows may be deferred too: the peer of this packet works meanwhile.
+                send_coalesced(&mut self.wire, &mut self.coalesced, &mut self.sends)?;
+            }
             self.drain_events(now);
         }
     }

@@ -276,6 +276,9 @@ impl Drop for Ring {
     }
 }
 
+/// A store to which no more was written has a page of its memory, or two, in the caches.
+const SHORT_BYTES: u64 = 4096;
+
 /// The consumer's end, held by the pump.
 pub struct Consumer {
     pub(super) ring: Arc<Ring>,
@@ -304,7 +307,8 @@ impl Consumer {
     }
 
     /// Makes it a spare store, which another circuit may have; false while its producer or the helper holds it, something
-    /// was lent to it, or packets may refer to its memory. It keeps its memory if stores do.
+    /// was lent to it, or packets may refer to its memory. It keeps its memory if stores do, or its circuit wrote little to it:
+    /// circuits of a message each write to the same few pages.
     pub fn make_spare(&mut self) -> bool {
         let has_rest = !self.loans.is_empty() || !self.message_ends.is_empty();
         let Some(ring) = Arc::get_mut(&mut self.ring) else {
@@ -316,7 +320,8 @@ impl Consumer {
             return false;
         }
         if ring.has_memory() {
-            match ring.pool.is_kept_by_stores() {
+            let is_short = ring.producer.head.load(Ordering::Relaxed) <= SHORT_BYTES;
+            match is_short || ring.pool.is_kept_by_stores() {
                 true => ring.pool.count_given_back(),
                 false => ring.release_memory(),
             }
