@@ -69,7 +69,9 @@ pub fn run(root: &Path) -> ExitCode {
     let mut beside = BesideTests::new(root);
     let tests = "test --locked --workspace --no-fail-fast -- --show-output";
     tally.add(step("tests", || {
-        test(command(root, tests), &mut skips, || beside.start())
+        let mut tests = command(root, tests);
+        tests.env("RUST_TEST_THREADS", test_threads().to_string());
+        test(tests, &mut skips, || beside.start())
     }));
     tally.add(step("what ran beside the tests", || {
         beside.finish(&mut skips)
@@ -123,6 +125,11 @@ fn step(name: &str, run: impl FnOnce() -> Tally) -> Tally {
         start.elapsed().as_secs_f64()
     );
     tally
+}
+
+/// Tests at a time: those of the program, which take longest, wait for half of their time.
+fn test_threads() -> usize {
+    2 * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Cargo with these arguments; rustdoc warnings are errors. Clippy compiles the workspace's crates, so that
