@@ -13,7 +13,7 @@ pub(super) struct PartialStreams {
     /// The stream that is being read.
     current: StreamKey,
     /// The others, by stream; None until there was one. Each peer has few streams, and all bytes together have a limit.
-    others: Option<Box<BTreeMap<StreamKey, Partial>>>,
+    others: Option<BTreeMap<StreamKey, Partial>>,
     /// Bytes in `others`.
     bytes: usize,
 }
