@@ -129,7 +129,7 @@ fn step(name: &str, run: impl FnOnce() -> Tally) -> Tally {
 
 /// Tests at a time: those of the program, which take longest, wait for half of their time.
 fn test_threads() -> usize {
-    2 * std::thread::available_parallelism().map_or(1, usize::from)
+    1 + std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Cargo with these arguments; rustdoc warnings are errors. Clippy compiles the workspace's crates, so that

@@ -169,10 +169,15 @@ mod tests {
         while (TaskCpu::of_self() - before).task_s < 0.005 {
             sum = std::hint::black_box(sum + 1);
         }
-        std::thread::sleep(std::time::Duration::from_millis(1));
         let cost = TaskCpu::of_self() - before;
         assert!(cost.task_s >= 0.005, "{cost:?}");
-        assert!(cost.voluntary_switches >= 1, "{cost:?}");
+        // A thread of another test that ends meanwhile takes its switches with it.
+        let has_switched = |_| {
+            let before = TaskCpu::of_self();
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            (TaskCpu::of_self() - before).voluntary_switches >= 1
+        };
+        assert!((0..1000).any(has_switched));
     }
 
     #[test]

@@ -28,9 +28,14 @@ pub(super) fn turns(made: &mut Trial, view: &TrialView<'_>) {
         at_s: ends_s(turns),
         values,
     };
-    // A circuit that failed has fewer turns.
-    if series.values.len() == series.at_s.len() {
-        made.series.insert(results::TURNS_SERIES.into(), series);
+    // A circuit that failed has fewer turns, and so has one that got no processor in one of them.
+    match series.at_s.len().abs_diff(series.values.len()) {
+        0 => {
+            made.series.insert(results::TURNS_SERIES.into(), series);
+        }
+        missing => made.disturbed.push(format!(
+            "{missing} of its {count} turns are missing: a circuit failed, or other work took the processor"
+        )),
     }
 }
 
