@@ -12,7 +12,8 @@ type StreamKey = (u16, bool);
 pub(super) struct PartialStreams {
     /// The stream that is being read.
     current: StreamKey,
-    /// The others, by stream; None until there was one. Each peer has few streams, and all bytes together have a limit.
+    /// The others, by stream; None until there was one, so that most circuits drop no tree. Each peer has few streams, and all
+    /// bytes together have a limit.
     others: Option<BTreeMap<StreamKey, Partial>>,
     /// Bytes in `others`.
     bytes: usize,

@@ -42,7 +42,7 @@ pub struct Producer {
 
 impl Drop for Producer {
     fn drop(&mut self) {
-        // Only the producer makes it another than idle.
+        // Only the producer changes it from this, so it has none to give back.
         if self.ring.permit() == Permit::Idle {
             return;
         }

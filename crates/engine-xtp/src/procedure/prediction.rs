@@ -33,9 +33,9 @@ const PLAIN: u32 = Options::NOCHECK.0
     | Options::EOM.0;
 
 /// Options of DATA that end a stream, acknowledge all, or ask for the receiver's state: as the reply of a transaction has them.
-const CLOSING: u32 = Options::WCLOSE.0 | Options::RCLOSE.0 | Options::SREQ.0;
+const CLOSE_OR_REQUEST: u32 = Options::WCLOSE.0 | Options::RCLOSE.0 | Options::SREQ.0;
 
-/// DATA of 4.0 with the receiver's key and user bytes, and no other options than [`PLAIN`] and [`CLOSING`].
+/// DATA of 4.0 with the receiver's key and user bytes, and no other options than [`PLAIN`] and [`CLOSE_OR_REQUEST`].
 struct PlainData<'a> {
     packet: &'a [u8],
     header: &'a [u8; HEADER_LEN],
@@ -53,7 +53,7 @@ impl<'a> PlainData<'a> {
         let (words, _) = header.as_chunks::<8>();
         let word = |at: usize| u64::from_be_bytes(words[at]);
         let (key, kind) = (word(0), word(1));
-        let is_plain = (kind >> 32) as u32 & !((PLAIN | CLOSING) << 8) == DATA_WORD
+        let is_plain = (kind >> 32) as u32 & !((PLAIN | CLOSE_OR_REQUEST) << 8) == DATA_WORD
             && kind as u32 as usize == user.len()
             && !user.is_empty()
             && key & RTN != 0;
@@ -88,8 +88,8 @@ impl<'a> PlainData<'a> {
 
     /// Whether it ends a stream, acknowledges all, or asks for the receiver's state.
     #[inline]
-    fn is_closing(&self) -> bool {
-        self.options.0 & CLOSING != 0
+    fn closes_or_requests(&self) -> bool {
+        self.options.0 & CLOSE_OR_REQUEST != 0
     }
 
     /// Its header, as far as procedures look at it that follow user bytes.
@@ -167,7 +167,7 @@ pub(crate) fn handle_packet(
         ep.predictions.received += 1;
     }
     deliveries.bytes.push(data.take(ctx, ep, now));
-    if data.is_closing() {
+    if data.closes_or_requests() {
         let (header, end) = (data.header(), data.end());
         // A stream that has no end yet, and nothing beyond these bytes, may end with them.
         let _ = close_and_requests::handle_close_and_requests(ctx, ep, now, &header, end);

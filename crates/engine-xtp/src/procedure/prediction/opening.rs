@@ -79,7 +79,9 @@ pub(super) fn handle_packet(
         return false;
     };
     let start = HEADER_LEN + len;
+    // The general way sums the packet again: so only what has room. A damaged packet looks for no key, which is remembered.
     if !has_room(xtp, &header, packet.len() - start)
+        || !is_intact(packet, &header)
         || xtp.table.find_key(from, key.field(), None).is_some()
     {
         return false;
@@ -114,7 +116,14 @@ pub(super) fn handle_packet(
     true
 }
 
-/// The header of `packet`, with `key`, if its check is right and it has no options but the usual ones.
+/// Whether the check of `packet` is right, which has this header.
+#[inline]
+fn is_intact(packet: &[u8], header: &Header) -> bool {
+    let octets = packet.first_chunk();
+    octets.is_some_and(|octets| has_right_check(octets, packet, header.options))
+}
+
+/// The header of `packet`, with `key`, if it has no options but the usual ones; its check is not looked at.
 #[inline]
 fn usual_header(packet: &[u8], key: Key) -> Option<Header> {
     let header: &[u8; HEADER_LEN] = packet.first_chunk()?;
@@ -123,8 +132,7 @@ fn usual_header(packet: &[u8], key: Key) -> Option<Header> {
     let (kind, check) = (word(1), word(2));
     let options = Options((kind >> 40) as u32);
     let is_usual = (kind >> 32) as u32 & !(USUAL << 8) == FIRST_WORD
-        && kind as u32 as usize == packet.len() - HEADER_LEN
-        && has_right_check(header, packet, options);
+        && kind as u32 as usize == packet.len() - HEADER_LEN;
     is_usual.then_some(Header {
         key: key.field(),
         options,

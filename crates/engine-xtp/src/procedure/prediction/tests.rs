@@ -174,6 +174,8 @@ impl Twin for Pair {
 #[test]
 fn predicted_packets_are_those_of_the_general_way() {
     assert_twins::<Pair>(0..80, 20, 2000);
+    // A damaged FIRST whose key is known.
+    assert_twins::<Pair>(553..554, 20, 0);
 }
 
 /// What `end` sends arrives at the other, whose user takes it.
