@@ -18,11 +18,12 @@ const LIBRARY_IS_BUILT: &str = "TOWPATH_LIBRARY_IS_BUILT";
 const WRAPPER: &str = "RUSTC_WORKSPACE_WRAPPER";
 
 /// Test programs that print nothing for this long hang: a test says after 60 s that it still runs, and none
-/// needs much longer. Some compile first.
+/// needs much longer.
 const SILENCE_MAX: Duration = Duration::from_secs(300);
 
-/// The same of the compiler, which prints a line per crate.
-const COMPILE_MAX: Duration = Duration::from_secs(1200);
+/// The same of the compiler, which prints a line per crate, and of test programs at the lowest priority, which may wait
+/// for a processor as long as others run.
+const SLOW_SILENCE_MAX: Duration = Duration::from_secs(1200);
 
 /// Counts of passed and failed checks and tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,10 +72,7 @@ pub fn run(root: &Path) -> ExitCode {
     tally.add(step("tests", || {
         let mut tests = command(root, tests);
         tests.env("RUST_TEST_THREADS", test_threads().to_string());
-        test(tests, &mut skips, || beside.start())
-    }));
-    tally.add(step("what ran beside the tests", || {
-        beside.finish(&mut skips)
+        test(tests, SILENCE_MAX, &mut skips, || beside.start())
     }));
     tally.add(step("Python's wheel", || wheel(root)));
     tally.add(step("SCTP against other stacks", || {
@@ -82,6 +80,9 @@ pub fn run(root: &Path) -> ExitCode {
     }));
     // From seeds of the commit, so that each run looks somewhere new.
     tally.add(step("swarm", || Tally::of(swarm::check(root))));
+    tally.add(step("what ran beside the tests", || {
+        beside.finish(&mut skips)
+    }));
     tally.add(step("tests that skip something", || {
         Tally::of(skips.judge())
     }));
@@ -107,12 +108,20 @@ pub fn run_beside_tests(root: &Path) -> ExitCode {
         ("models of the wake-ups", "towpath-driver"),
         ("models of the rings", "towpath-channel"),
     ] {
-        let models = format!("test --locked -p {package} --lib --features loom models");
-        let skips = &mut Skips::default();
-        tally.add(step(name, || test(command(root, &models), skips, || ())));
+        tally.add(step(name, || models(root, package)));
     }
     println!("{} passed, {} failed", tally.passed, tally.failed);
     ExitCode::SUCCESS
+}
+
+/// The models of a package, for which loom takes the place of threads and locks.
+fn models(root: &Path, package: &str) -> Tally {
+    let tests = format!("test --locked -p {package} --lib --features loom");
+    if !succeeds(&mut command(root, &format!("{tests} --no-run"))) {
+        return Tally::of(false);
+    }
+    let models = command(root, &format!("{tests} models"));
+    test(models, SLOW_SILENCE_MAX, &mut Skips::default(), || ())
 }
 
 fn step(name: &str, run: impl FnOnce() -> Tally) -> Tally {
@@ -160,7 +169,7 @@ fn lint(mut command: Command) -> Tally {
         return Tally::of(false);
     }
     let mut is_clean = true;
-    let ended_well = read_lines(&mut command, COMPILE_MAX, |line| match line {
+    let ended_well = read_lines(&mut command, SLOW_SILENCE_MAX, |line| match line {
         Line::Printed(line) => {
             if let Some(message) = parse_message(line) {
                 eprint!("{message}");
@@ -226,18 +235,30 @@ fn interoperation(root: &Path, skips: &mut Skips) -> Tally {
         );
         return Tally::default();
     }
+    let tests = format!("test --locked --no-fail-fast {manifest}");
     // What both take from the registry is compiled already.
-    let tests = format!("test --locked --no-fail-fast {manifest} -- --show-output");
-    let mut tests = command(root, &tests);
-    tests.env("CARGO_TARGET_DIR", target(root));
-    test(tests, skips, || ())
+    let in_target = |arguments: &str| {
+        let mut command = command(root, &format!("{tests} {arguments}"));
+        command.env("CARGO_TARGET_DIR", target(root));
+        command
+    };
+    if !succeeds(&mut in_target("--no-run")) {
+        return Tally::of(false);
+    }
+    test(in_target("-- --show-output"), SILENCE_MAX, skips, || ())
 }
 
-/// Runs tests, and counts them and what they skip. A test program that hangs is ended and has failed. `is_compiled` is
-/// called with each line: cargo is no longer in the way of another one.
-fn test(mut command: Command, skips: &mut Skips, mut is_compiled: impl FnMut()) -> Tally {
+/// Runs tests that are compiled, and counts them and what they skip. A test program that prints nothing for `silence_max`
+/// hangs: it is ended and has failed. `is_compiled` is called with each line: cargo is no longer in the way of another
+/// one.
+fn test(
+    mut command: Command,
+    silence_max: Duration,
+    skips: &mut Skips,
+    mut is_compiled: impl FnMut(),
+) -> Tally {
     let mut tally = Tally::default();
-    let ended_well = read_lines(&mut command, SILENCE_MAX, |line| match line {
+    let ended_well = read_lines(&mut command, silence_max, |line| match line {
         Line::Printed(line) => {
             is_compiled();
             if skips.take(line) {
@@ -246,7 +267,7 @@ fn test(mut command: Command, skips: &mut Skips, mut is_compiled: impl FnMut()) 
             tally.add(parse_test_result(line).unwrap_or_default());
         }
         Line::Silence => {
-            let minutes = SILENCE_MAX.as_secs() / 60;
+            let minutes = silence_max.as_secs() / 60;
             fail(&format!(
                 "no test ended for {minutes} minutes; the test program is ended"
             ));
