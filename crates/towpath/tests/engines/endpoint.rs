@@ -1,4 +1,4 @@
-//! XTP as a library: many circuits on an endpoint, threads, readiness, transactions, datagrams.
+//! XTP as a library: many circuits on an endpoint, threads, readiness, datagrams.
 
 use crate::services::carry_tagged;
 use engine_xtp::Xtp;
@@ -227,46 +227,6 @@ fn circuits_beyond_send_memory_pass_stalled_readers() {
         .for_each(|circuit| circuit.finish().expect("a packet"));
     let lens = serving.join().expect("no panic");
     assert_eq!(lens, [MESSAGES * (16 << 10); READ]);
-}
-
-#[test]
-fn transactions_leave_no_state() {
-    const COUNT: usize = 200;
-    let server = endpoint();
-    server.listen(true);
-    let address = server.local_addr();
-    let serving = thread::spawn(move || {
-        let mut request = vec![0; 10_000];
-        for number in 0..COUNT {
-            let mut circuit = server.accept(LIMIT).expect("a request");
-            let len = circuit.recv_all(&mut request, LIMIT).expect("all of it");
-            request[..len].reverse();
-            // Every third reply comes in two packets at least.
-            let front = if number % 3 == 1 { len / 2 } else { 0 };
-            if front > 0 {
-                circuit.send(&request[..front], LIMIT).expect("space");
-                circuit.flush().expect("a packet");
-            }
-            circuit
-                .send_last(&request[front..len], LIMIT)
-                .expect("space to send");
-            circuit.close(LIMIT).expect("the client takes it");
-        }
-        server.holdings()
-    });
-    let client = endpoint();
-    let mut reply = vec![0; 10_000];
-    for number in 0..COUNT {
-        let request: Vec<u8> = (0..1 + number * 40).map(|i| i as u8).collect();
-        let len = client
-            .transact(address, &request, &mut reply, LIMIT)
-            .expect("a reply");
-        assert!(reply[..len].iter().rev().eq(&request), "number {number}");
-    }
-    // The server has the client's final acknowledgement, which may have been delayed.
-    let holdings = serving.join().expect("no panic");
-    assert_eq!((holdings.associations, holdings.reassembly_bytes), (0, 0));
-    assert_eq!(client.holdings().associations, 0);
 }
 
 fn kind<T>(result: io::Result<T>) -> Option<io::ErrorKind> {

@@ -27,6 +27,7 @@ mod shortcut;
 mod supervision;
 mod testbed_hosts;
 mod timeouts;
+mod transactions;
 mod trees;
 mod tunnel;
 mod two_processes;
