@@ -93,7 +93,7 @@ impl ModularReceiver {
         self.channel.system_calls()
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(feature = "loom")))]
     pub(super) fn channel(&self) -> &ChannelReceiver {
         &self.channel
     }

@@ -40,6 +40,10 @@ impl std::fmt::Debug for Segment {
 
 impl Segment {
     /// Both mappings of a segment, all zero.
+    #[expect(
+        clippy::arc_with_non_send_sync,
+        reason = "a segment is sent, as said above"
+    )]
     pub(crate) fn both(geometry: Geometry) -> [Self; 2] {
         assert_eq!(geometry.slot_len() as usize, SLOT_LEN);
         let slots = geometry.slots() as usize;
@@ -69,7 +73,7 @@ impl Segment {
 
     pub(crate) fn word(&self, offset: usize) -> &AtomicU32 {
         match offset.checked_sub(CONTROL_LEN) {
-            None if offset % WORD_STRIDE != 0 => {
+            None if !offset.is_multiple_of(WORD_STRIDE) => {
                 let receiver = (offset / WORD_STRIDE + 1).saturating_sub(OF_RECEIVERS);
                 &self.0.words[10 + receiver]
             }
