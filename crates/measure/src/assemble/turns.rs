@@ -28,8 +28,14 @@ pub(super) fn turns(made: &mut Trial, view: &TrialView<'_>) {
         at_s: ends_s(turns),
         values,
     };
-    // A circuit that failed has fewer turns, and so has one that got no processor in one of them.
-    match series.at_s.len().abs_diff(series.values.len()) {
+    add_series(made, series);
+}
+
+/// Adds a value for each turn, if there is one. A circuit that failed has fewer turns, and so has one that got no processor
+/// in one of them: they disturb the trial.
+fn add_series(made: &mut Trial, series: Series) {
+    let count = series.at_s.len();
+    match count.abs_diff(series.values.len()) {
         0 => {
             made.series.insert(results::TURNS_SERIES.into(), series);
         }
@@ -96,5 +102,39 @@ fn note_late(made: &mut Trial, view: &TrialView<'_>) {
             "{:.1} % of what it received came after its turns, in those of others",
             late * 100.0
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use results::Cell;
+
+    fn with_values(values: &[f64]) -> Trial {
+        let mut made = Trial::empty(1, 1, Cell::default());
+        let series = Series {
+            unit: "/s".into(),
+            at_s: vec![0.1, 0.2, 0.3],
+            values: values.to_vec(),
+        };
+        add_series(&mut made, series);
+        made
+    }
+
+    #[test]
+    fn trial_with_all_of_its_turns_has_their_values() {
+        let made = with_values(&[1.0, 2.0, 3.0]);
+        assert_eq!(made.series[results::TURNS_SERIES].values, [1.0, 2.0, 3.0]);
+        assert!(made.disturbed.is_empty());
+    }
+
+    #[test]
+    fn trial_that_misses_turns_says_how_many_and_has_no_series() {
+        let made = with_values(&[1.0]);
+        assert!(made.series.is_empty());
+        let [why] = made.disturbed.as_slice() else {
+            panic!("{:?}", made.disturbed);
+        };
+        assert!(why.starts_with("2 of its 3 turns are missing: "), "{why}");
     }
 }
