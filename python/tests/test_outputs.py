@@ -17,15 +17,20 @@ def test_hgrm_read_again_has_the_percentiles_of_the_run(run, tmp_path):
     rows, totals = hgrm(file.read_text())
     assert totals["Total count"] == rows[-1][2] == delay.count
     assert [row[1] for row in rows] == sorted(row[1] for row in rows) and rows[-1][1] == 1
-    up_to, below, so_far = {}, {}, 0
+    below, up_to, so_far = {}, {}, 0
     for value_ns, count in delay.counts():
-        below[value_ns], so_far = so_far, so_far + count
+        below[value_ns] = so_far
+        so_far += count
         up_to[value_ns] = so_far
     for value_us, share, count in rows:
         value_ns = round(value_us * 1000)
         assert count == up_to[value_ns]
         # A percentile is the first value that so many samples do not exceed. Text rounds the share to 12 digits.
         assert below[value_ns] / delay.count < share + 1e-9 and share <= count / delay.count + 1e-9
+        # Rounded, it may lie on either side of where a value ends; None where there are too few samples for it.
+        around = [delay.percentile(100 * at) for at in (share - 1e-6, share, share + 1e-6) if 0 <= at < 1]
+        if share < 1 and None not in around:
+            assert min(around) * 0.99 <= value_ns <= max(around) * 1.01
 
 
 def hgrm(text):

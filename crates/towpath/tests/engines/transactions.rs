@@ -1,16 +1,10 @@
 //! Transactions of XTP as a library.
 
-use std::net::SocketAddr;
+use crate::files::endpoint;
 use std::thread;
 use std::time::{Duration, Instant};
-use towpath::xtp::{Endpoint, EndpointConfig};
 
 const LIMIT: Duration = Duration::from_secs(20);
-
-fn endpoint() -> Endpoint {
-    let local = SocketAddr::from(([127, 0, 0, 1], 0));
-    Endpoint::bind(local, &EndpointConfig::default()).expect("the loopback has a free port")
-}
 
 #[test]
 fn transactions_leave_no_state() {
@@ -82,9 +76,12 @@ fn transactions_of_several_threads_end_without_another_call() {
         }
     });
     let server = serving.join().expect("no panic");
-    let end = Instant::now() + LIMIT;
+    let deadline = Instant::now() + LIMIT;
     while [&client, &server].map(|end| end.holdings().associations) != [0, 0] {
-        assert!(Instant::now() < end, "the last acknowledgement stays away");
+        assert!(
+            Instant::now() < deadline,
+            "the last acknowledgement stays away"
+        );
         thread::sleep(Duration::from_millis(1));
     }
 }
