@@ -217,7 +217,8 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
         Ok(Opened { pump, now, id })
     }
 
-    /// Accepts the next circuit a peer opened; waits for one up to `limit`.
+    /// Accepts the next circuit a peer opened; waits for one up to `limit`, and looks at what arrived if
+    /// that is zero.
     ///
     /// # Errors
     ///
@@ -226,6 +227,9 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
         let mut now = self.shared.now();
         let end = now + limit;
         let mut pump = self.shared.lock()?;
+        if limit.is_zero() && !pump.has_pending_accept() {
+            self.shared.drive(&mut pump)?;
+        }
         let mut seen_arrivals = None;
         loop {
             let arrivals = pump.arrivals();

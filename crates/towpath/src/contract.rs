@@ -178,11 +178,11 @@ pub trait Listener: Send {
     /// circuit takes the source of the first message it receives as its peer, and sends before that
     /// fail with `NotConnected`. With `options.circuits` above 1, the n-th circuit accepted is
     /// circuit n of the connecting side if the class is connectionless; otherwise circuits come in
-    /// the order in which they connected.
+    /// the order in which they connected. With a deadline that has passed it looks once at what arrived.
     ///
     /// # Errors
     ///
-    /// `TimedOut` when no peer connected before `deadline`.
+    /// `TimedOut` when no peer connected before `deadline`; the next call goes on with one that had begun to.
     fn accept(&mut self, deadline: Instant) -> CircuitResult;
 }
 

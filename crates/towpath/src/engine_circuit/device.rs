@@ -3,7 +3,9 @@
 //!
 //! The connecting side writes to the first association of a pair and reads from the second.
 
-use super::{EngineCircuit, EngineListener, open_circuit, open_listener, would_block};
+use super::{
+    CONNECT_TIMEOUT, EngineCircuit, EngineListener, open_circuit, open_listener, would_block,
+};
 use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, CircuitResult, ConnectionInfo, Interest, LentArrival, Listener,
     NoConnectionInfo, Note, Part, ReceiveCounts, Rendezvous, Reserved,
@@ -31,7 +33,10 @@ pub(crate) fn listen_devices<M: Medium, E: Associations + Send + 'static>(
 ) -> io::Result<Box<dyn Listener>> {
     let endpoints = 2 * options.circuits.max(1);
     let listener = open_listener::<M, E>(medium, options, endpoints, setup)?;
-    Ok(Box::new(DeviceListener(listener)))
+    Ok(Box::new(DeviceListener {
+        listener,
+        first: None,
+    }))
 }
 
 /// Opens circuit `index` to a listener of [`listen_devices`].
@@ -48,17 +53,54 @@ pub(crate) fn connect_device<M: Medium, E: Associations + Send + 'static>(
     }))
 }
 
-struct DeviceListener<M: Medium, E: Associations>(EngineListener<M, E>);
+/// Takes associations in pairs, in the order in which they come: two peers that open theirs at once may
+/// be mixed.
+struct DeviceListener<M: Medium, E: Associations> {
+    listener: EngineListener<M, E>,
+    first: Option<First<E, Traced<M::Wire>>>,
+}
+
+/// The first association of a pair whose second has not come yet.
+struct First<E: Associations, W: Wire> {
+    read: EngineCircuit<E, W>,
+    accepted_at: Instant,
+}
+
+impl<E: Associations, W: Wire> First<E, W> {
+    /// Its peer has gone, or has waited longer for the second than it does.
+    fn is_abandoned(&self) -> bool {
+        let status = self.read.circuit.status();
+        status.finished || status.closed.is_some() || self.accepted_at.elapsed() > CONNECT_TIMEOUT
+    }
+}
 
 impl<M: Medium, E: Associations + Send + 'static> Listener for DeviceListener<M, E> {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        self.0.rendezvous()
+        self.listener.rendezvous()
     }
 
     fn accept(&mut self, deadline: Instant) -> CircuitResult {
-        let read = self.0.accept_circuit(deadline)?;
-        let written = self.0.accept_circuit(deadline)?;
-        Ok(Box::new(DevicePair { written, read }))
+        let first = match self.first.take() {
+            Some(first) => first,
+            None => First {
+                read: self.listener.accept_circuit(deadline)?,
+                accepted_at: Instant::now(),
+            },
+        };
+        match self.listener.accept_circuit(deadline) {
+            Ok(written) => Ok(Box::new(DevicePair {
+                written,
+                read: first.read,
+            })),
+            Err(error) => {
+                match first.is_abandoned() {
+                    // The next pair begins at the same endpoint.
+                    true => self.listener.accepted -= 1,
+                    false => self.first = Some(first),
+                }
+                Err(error)
+            }
+        }
     }
 }
 

@@ -209,8 +209,7 @@ impl RemoteListener {
     }
 
     /// Waits a moment for the first message of the newest association without one; until when a new
-    /// association may be waited for then, a moment too, for an accept without time reads no socket. A silent
-    /// one holds up no other.
+    /// association may be waited for then. A silent one holds up no other.
     fn wait_for_a_name(&mut self, deadline: Instant) -> Instant {
         let Some(newest) = self.unnamed.last_mut() else {
             return deadline;
@@ -218,7 +217,7 @@ impl RemoteListener {
         let moment = deadline.min(Instant::now() + NAME_INTERVAL);
         // The next look at it finds what is wrong with it.
         let _ = newest.wait(Interest::Read, moment);
-        deadline.min(Instant::now() + NAME_INTERVAL)
+        moment
     }
 }
 

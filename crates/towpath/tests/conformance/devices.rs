@@ -1,9 +1,9 @@
 //! Devices of XTP: a write returns when the peer has acknowledged it.
 
 use crate::support::{LIMIT, Subject, pattern, recv_bytes, send};
-use std::io::ErrorKind::WouldBlock;
+use std::io::ErrorKind::{TimedOut, WouldBlock};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use towpath::{Circuit, Interest, Options, registry};
 
 fn subject() -> Subject {
@@ -91,4 +91,29 @@ fn write_that_is_acknowledged_late_is_sent_once() {
     assert!(recv_bytes(&mut *pair.server, sent.len()) == sent);
     let error = pair.server.try_recv(&mut [0; 8]).expect_err("no more");
     assert_eq!(error.kind(), WouldBlock, "{error}");
+}
+
+#[test]
+fn association_without_its_second_makes_way_when_its_peer_has_gone() {
+    let subject = subject();
+    let listener = subject.transport.listen(&subject.listening);
+    let mut listener = listener.expect("a listener");
+    let rendezvous = listener.rendezvous().expect("an address");
+    let mut accept_for = |limit: Duration| listener.accept(Instant::now() + limit);
+    let one = registry::find("xtp").expect("a transport of this build");
+    let half = one.connect(&rendezvous, 0, &subject.connecting);
+    let mut half = half.expect("the listener answers");
+    let none = accept_for(Duration::from_millis(50)).err();
+    assert_eq!(none.expect("no second came").kind(), TimedOut);
+    half.finish().expect("its end is sent");
+    drop(half);
+    let none = accept_for(Duration::from_millis(50)).err();
+    assert_eq!(none.expect("no pair came").kind(), TimedOut);
+    let mut client = subject
+        .transport
+        .connect(&rendezvous, 0, &subject.connecting)
+        .expect("the listener answers");
+    let mut server = accept_for(LIMIT).expect("a pair");
+    client.send(b"there").expect("it is acknowledged");
+    assert_eq!(recv_bytes(&mut *server, 5), b"there");
 }

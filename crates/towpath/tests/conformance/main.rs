@@ -21,7 +21,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::{LIMIT, Subject, flush, for_each, pattern, recv, recv_bytes, recv_one, send};
-use towpath::{Circuit, Family, Options, Reach, all};
+use towpath::{Circuit, CircuitResult, Family, Listener, Options, Reach, all};
 
 const LENGTHS: [usize; 5] = [0, 1, 64, 1400, 16384];
 
@@ -275,6 +275,24 @@ fn circuits_connect_in_any_order() {
 
 #[test]
 fn listener_serves_clients_one_after_another() {
+    serve_clients(|listener| listener.accept(Instant::now() + LIMIT));
+}
+
+#[test]
+fn accept_that_times_out_loses_no_client() {
+    serve_clients(|listener| {
+        let end = Instant::now() + LIMIT;
+        loop {
+            match listener.accept(Instant::now()) {
+                Err(error) if error.kind() == ErrorKind::TimedOut && Instant::now() < end => {}
+                result => return result,
+            }
+        }
+    });
+}
+
+/// Serves five clients of each transport with connections, one after another.
+fn serve_clients(accept: impl Fn(&mut dyn Listener) -> CircuitResult + Sync) {
     for_each(&Options::default(), |subject| {
         if !subject.transport.class().connects {
             return;
@@ -292,7 +310,7 @@ fn listener_serves_clients_one_after_another() {
                 }
             });
             for _ in 0..5 {
-                let mut server = listener.accept(Instant::now() + LIMIT).expect("a client");
+                let mut server = accept(&mut *listener).expect("a client");
                 let request = recv_one(&mut *server);
                 send(&mut *server, &request);
                 // A connection-oriented client closes once it has the reply.

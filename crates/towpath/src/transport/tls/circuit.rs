@@ -64,24 +64,30 @@ impl TlsCircuit {
             if !self.session.is_handshaking() && self.out.is_empty() {
                 break;
             }
-            if Instant::now() >= deadline {
+            if !self.await_handshake(deadline)? {
                 return Ok(false);
             }
-            self.await_handshake(deadline)?;
         }
         Ok(true)
     }
 
-    fn await_handshake(&mut self, deadline: Instant) -> io::Result<()> {
-        if !self.out.is_empty() {
-            return self.inner.wait(Interest::Write, deadline);
-        }
-        match self.read_records(false) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.inner.wait(Interest::Read, deadline)
+    /// Reads what arrived, or waits until the handshake can go on; false at `deadline`, before which it
+    /// looks once.
+    fn await_handshake(&mut self, deadline: Instant) -> io::Result<bool> {
+        let interest = match self.out.is_empty() {
+            true => Interest::Read,
+            false => Interest::Write,
+        };
+        if interest == Interest::Read {
+            match self.read_records(false) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other.map(|()| true),
             }
-            other => other,
         }
+        if Instant::now() >= deadline {
+            return Ok(false);
+        }
+        self.inner.wait(interest, deadline).map(|()| true)
     }
 
     /// One step with the records that arrived; plain text goes into `buffer` behind `filled`.
