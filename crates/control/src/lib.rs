@@ -22,6 +22,9 @@
 //!           <------------------------------------- Finished
 //! ```
 //!
+//! Where both sides send, each says `SourceDone` while it still receives, and gets a `PeerDone` for the
+//! other's.
+//!
 //! Where several contestants of one host share its time, `GoInTurns` stands for `Go`, with the times of
 //! each [`Turn`].
 //!

@@ -4,6 +4,7 @@
 mod fan_out;
 mod jobs;
 mod program;
+mod start_together;
 pub(crate) mod turns;
 
 use crate::environment::{Environment, EnvironmentReport};
@@ -15,6 +16,7 @@ pub(crate) use jobs::{circuits_of, has_series};
 use loadgen::worker_host::{WorkerHandle, WorkerHost};
 use loadgen::{contestant, worker_program};
 pub(crate) use program::{ProgramRun, run as run_program};
+use start_together::start_together;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -374,7 +376,7 @@ impl WorkerPair<'_> {
         Ok(())
     }
 
-    /// Waits for the sending side, sends `PeerDone` to the other, and collects both reports.
+    /// Waits for the sides that send, sends `PeerDone` to the other of each, and collects both reports.
     fn collect(&mut self, trial: &TrialSpec) -> Result<(WorkerReport, WorkerReport), TrialError> {
         let jobs = &self.jobs;
         let path = Duration::from_nanos(jobs.listener.path_delay_ns);
@@ -387,10 +389,17 @@ impl WorkerPair<'_> {
             (&mut self.connector, &mut self.listener)
         };
         let sent = await_done(leader, limit, stop)?;
-        // A follower that saw the end of the circuit has finished and reads nothing more.
+        let both_send = jobs.listener.role == Role::Both;
+        // One that saw the end of the circuit has finished and reads nothing more.
+        if both_send {
+            let sent = await_done(follower, limit, stop)?;
+            let _ = send_peer_done(leader, sent);
+        }
         let _ = send_peer_done(follower, sent);
         let leading = await_report(leader, &jobs.connector, limit, stop)?;
-        await_done(follower, limit, stop)?;
+        if !both_send {
+            await_done(follower, limit, stop)?;
+        }
         let following = await_report(follower, &jobs.listener, limit, stop)?;
         Ok(jobs.clocks.to_local_clock(if listener_leads {
             (leading, following)
@@ -398,27 +407,6 @@ impl WorkerPair<'_> {
             (following, leading)
         }))
     }
-}
-
-/// Lead time of an agreed start, besides the path delay, ns.
-const START_LEAD_NS: u64 = 5_000_000;
-
-/// Starts all workers at an agreed time, far enough ahead for every `Go` to arrive.
-fn start_together(pairs: &mut [WorkerPair<'_>]) -> Result<(), TrialError> {
-    let delays = pairs.iter().map(|pair| pair.jobs.listener.path_delay_ns);
-    let at_ns = loadgen::clock::now_ns() + START_LEAD_NS + 2 * delays.max().unwrap_or(0);
-    for pair in pairs.iter_mut() {
-        let clocks = pair.jobs.clocks;
-        for (worker, side) in [(&mut pair.connector, 0), (&mut pair.listener, 1)] {
-            let theirs_ns = at_ns.saturating_add_signed(clocks.offset_ns(side));
-            send(worker, &ToWorker::Go(theirs_ns), &[])?;
-        }
-    }
-    for pair in pairs {
-        await_running(&mut pair.connector, pair.stop)?;
-        await_running(&mut pair.listener, pair.stop)?;
-    }
-    Ok(())
 }
 
 fn await_running(worker: &mut WorkerHandle, stop: &AtomicBool) -> Result<(), TrialError> {

@@ -13,6 +13,7 @@ mod threads;
 
 use crate::workload::WorkerFlags;
 use crate::workload::meter::Allowance;
+use crate::workload::sent_notice::SentNotice;
 use crate::workload::slowdown::Slowdown;
 use control::{
     ByteAccount, Channel, ChannelError, CircuitReport, FromWorker, Job, Role, ToWorker,
@@ -80,7 +81,8 @@ fn serve(channel: &mut Channel, slowdown: Slowdown) -> Result<(), JobError> {
             drop(borrowed);
             // A pipe reports end of file only when all copies of its other end are closed.
             drop(descriptors);
-            let circuits = setup::accept(&job, listeners).map_err(JobError)?;
+            let mut circuits = setup::accept(&job, listeners).map_err(JobError)?;
+            circuits.read_counts(&job);
             channel.send(&FromWorker::Accepted, &[])?;
             measure(channel, &job, circuits, (allowance, slowdown))
         }
@@ -90,6 +92,7 @@ fn serve(channel: &mut Channel, slowdown: Slowdown) -> Result<(), JobError> {
             let granted = GrantedToJob::take(&job, &mut descriptors).map_err(JobError)?;
             let connected = setup::connect(&job, (frames, descriptors), &granted);
             let mut circuits = connected.map_err(JobError)?;
+            circuits.read_counts(&job);
             channel.send(&FromWorker::Connected, &[])?;
             open_until_start(channel, &mut circuits)?;
             measure(channel, &job, circuits, (allowance, slowdown))
@@ -177,17 +180,20 @@ fn measure(
         }
     };
     let before = cpu::used();
+    let notice = sent_notice(job, circuits.slots.len())?;
     let flags = WorkerFlags::new(allowance).in_turns(turns).slowed(slowdown);
-    let flags = Arc::new(flags);
+    let flags = Arc::new(flags.noticed(notice));
     let (done_receiver, done_sender) =
         UnixStream::pair().map_err(|error| JobError(error.to_string()))?;
     let wakers = BlockedReceivers::of(&circuits, job);
     let running = threads::start(circuits, job, &flags, done_sender);
     channel.send(&FromWorker::Running, &[])?;
-    relay_control(channel, &flags, &done_receiver, &wakers)?;
+    let is_said = relay_control(channel, &flags, &done_receiver, &wakers)?;
     let (reports, circuits) = running.join();
-    let sent: u64 = reports.iter().map(|report| report.sent).sum();
-    channel.send(&FromWorker::SourceDone(sent), &[])?;
+    if !is_said {
+        let sent = reports.iter().map(|report| report.sent).sum();
+        channel.send(&FromWorker::SourceDone(sent), &[])?;
+    }
     let report = WorkerReport {
         effective: cpu::effective(&reports),
         cpu: cpu::since(&before, &reports),
@@ -208,40 +214,78 @@ fn sleep_until(at_ns: u64) {
     std::thread::sleep(Duration::from_nanos(left_ns.min(START_DELAY_MAX_NS)));
 }
 
-/// Relays controller messages to the threads until all threads are done.
+/// The notice of loops that receive until the other side has sent all, which therefore say it of theirs.
+fn sent_notice(job: &Job, loops: usize) -> Result<Option<SentNotice>, JobError> {
+    let notice = (job.role == Role::Both).then(|| SentNotice::new(loops));
+    notice
+        .transpose()
+        .map_err(|error| JobError(error.to_string()))
+}
+
+/// What a worker's control thread waits for.
+enum ControlEvent {
+    /// All threads are done.
+    Done,
+    /// All loops have sent all.
+    Sent,
+    /// The controller sent a message.
+    Message,
+}
+
+/// Relays controller messages to the threads until all threads are done, and says when they have sent all;
+/// whether it was said.
 fn relay_control(
     channel: &mut Channel,
     flags: &WorkerFlags,
     done_receiver: &UnixStream,
     wakers: &BlockedReceivers,
-) -> Result<(), JobError> {
+) -> Result<bool, JobError> {
+    let mut notice = flags.sent_notice();
     loop {
-        let control = channel.descriptor();
-        let mut ready = [
-            PollFd::new(&control, PollFlags::IN),
-            PollFd::new(done_receiver, PollFlags::IN),
-        ];
-        match poll(&mut ready, None) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(JobError(error.to_string())),
-        }
-        let (readable, done) = (
-            !ready[0].revents().is_empty(),
-            !ready[1].revents().is_empty(),
-        );
-        if done {
-            return Ok(());
-        }
-        if readable {
-            match channel.receive::<ToWorker>(STEP_TIMEOUT) {
-                Ok((ToWorker::PeerDone(sent), _)) => flags.set_peer_done(sent),
-                Ok(_) => flags.stop(),
-                Err(error) => {
-                    flags.stop();
-                    return Err(error.into());
-                }
+        match await_event(channel, done_receiver, notice)? {
+            ControlEvent::Done => return Ok(flags.sent_notice().is_some() && notice.is_none()),
+            ControlEvent::Sent => {
+                let sent = notice.take().map_or(0, SentNotice::sent);
+                channel.send(&FromWorker::SourceDone(sent), &[])?;
             }
-            wakers.wake();
+            ControlEvent::Message => {
+                match channel.receive::<ToWorker>(STEP_TIMEOUT) {
+                    Ok((ToWorker::PeerDone(sent), _)) => flags.set_peer_done(sent),
+                    Ok(_) => flags.stop(),
+                    Err(error) => {
+                        flags.stop();
+                        return Err(error.into());
+                    }
+                }
+                wakers.wake();
+            }
+        }
+    }
+}
+
+fn await_event(
+    channel: &Channel,
+    done_receiver: &UnixStream,
+    notice: Option<&SentNotice>,
+) -> Result<ControlEvent, JobError> {
+    let control = channel.descriptor();
+    let mut ready = vec![
+        PollFd::new(done_receiver, PollFlags::IN),
+        PollFd::new(&control, PollFlags::IN),
+    ];
+    ready.extend(notice.map(|notice| PollFd::new(notice, PollFlags::IN)));
+    loop {
+        match poll(&mut ready, None) {
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            Err(errno) => return Err(JobError(std::io::Error::from(errno).to_string())),
+        }
+        let first = ready.iter().position(|one| !one.revents().is_empty());
+        match first {
+            Some(0) => return Ok(ControlEvent::Done),
+            Some(1) => return Ok(ControlEvent::Message),
+            Some(_) => return Ok(ControlEvent::Sent),
+            None => {}
         }
     }
 }

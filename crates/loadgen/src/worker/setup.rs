@@ -145,7 +145,7 @@ pub(super) fn accept(job: &Job, listeners: Vec<ComponentListener>) -> Result<Cir
             });
         }
     }
-    let mut accepted = CircuitSlots { slots: circuits };
+    let mut accepted = CircuitSlots::of(circuits);
     discard_openings(&mut accepted);
     Ok(accepted)
 }
@@ -162,7 +162,7 @@ pub(super) fn connect(
     }
     let rendezvous = rendezvous_of(frames, descriptors);
     if let Some(slot) = connect_to_many(job, &rendezvous)? {
-        return Ok(CircuitSlots { slots: vec![slot] });
+        return Ok(CircuitSlots::of(vec![slot]));
     }
     let mut slots = Vec::new();
     for (number, (component, rendezvous)) in job.components.iter().zip(rendezvous).enumerate() {
@@ -203,7 +203,7 @@ pub(super) fn connect(
             });
         }
     }
-    Ok(CircuitSlots { slots })
+    Ok(CircuitSlots::of(slots))
 }
 
 /// A circuit whose packets are discarded: no opening is sent, and its listener does not learn of it.

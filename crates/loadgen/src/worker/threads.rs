@@ -21,8 +21,28 @@ use std::thread::JoinHandle;
 use towpath::{Circuit, Class, DiscardMeter, Listener, Options, Rendezvous, Transport};
 
 /// Circuits ready to be measured.
+#[derive(Default)]
 pub(super) struct CircuitSlots {
     pub(super) slots: Vec<CircuitSlot>,
+    /// Counts of each before the peer may send; empty if they are read when the threads start.
+    pub(super) earlier: Vec<BTreeMap<String, u64>>,
+}
+
+impl CircuitSlots {
+    pub(super) fn of(slots: Vec<CircuitSlot>) -> CircuitSlots {
+        CircuitSlots {
+            slots,
+            ..CircuitSlots::default()
+        }
+    }
+
+    /// Reads the counts of circuits that may be sent to before their own side starts: where both sides
+    /// send, one starts first.
+    pub(super) fn read_counts(&mut self, job: &Job) {
+        if job.role == Role::Both {
+            self.earlier = self.slots.iter().map(counts).collect();
+        }
+    }
 }
 
 /// What one thread works on.
@@ -87,7 +107,7 @@ type MeasuringThread = JoinHandle<Vec<(CircuitReport, CircuitSlot)>>;
 
 /// Starts a thread for each circuit, or one for all those of a sender to several receivers. `done_sender` closes when the last one is done.
 pub(super) fn start(
-    circuits: CircuitSlots,
+    mut circuits: CircuitSlots,
     job: &Job,
     flags: &Arc<WorkerFlags>,
     done_sender: UnixStream,
@@ -98,6 +118,7 @@ pub(super) fn start(
     let clients = Arc::new(Clients::of(job));
     let is_first = firsts_of_components(&circuits.slots);
     let begins: BTreeSet<usize> = begins_of_components(job).collect();
+    let mut earlier = std::mem::take(&mut circuits.earlier).into_iter();
     let spawn = |(index, slot): (usize, CircuitSlot)| {
         let (flags, done_sender) = (Arc::clone(flags), Arc::clone(&done_sender));
         let mut job = job.clone();
@@ -107,7 +128,7 @@ pub(super) fn start(
         job.pace_bytes_per_s = job.pace_bytes_per_s.map(|pace| (pace / threads).max(1));
         let component = slot.component.clone();
         // Read before the peer may start: drops count from here on, even if a thread starts late.
-        let before = counts(&slot);
+        let before = earlier.next().unwrap_or_else(|| counts(&slot));
         let clients = Arc::clone(&clients);
         let work = move || {
             let result = measure_one(slot, &before, &job, &flags, &clients);

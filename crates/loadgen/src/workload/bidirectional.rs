@@ -69,9 +69,16 @@ pub(crate) fn run(
     report.error = result.err().map(|error| error.to_string());
     if report.error.is_none() {
         report.error = source::finish(circuit, flags);
-        let silence = Duration::from_millis(if connectionless { 30 } else { 2000 });
-        let silence = silence + Duration::from_nanos(job.path_delay_ns);
-        drain(circuit, &mut buffer, &mut report, silence);
+        flags.note_sent(report.sent);
+        drain(
+            circuit,
+            (job, flags),
+            &mut buffer,
+            &mut report,
+            connectionless,
+        );
+    } else {
+        flags.note_sent(report.sent);
     }
     report
 }
@@ -111,15 +118,22 @@ fn exchange_burst(
     Ok(before != (report.sent, report.calls))
 }
 
-/// Receives what is still in flight, until `silence`; it counts in the ledger, not in the rate.
+/// Receives what the peer still sends, and what is in flight then; it counts in the ledger, not in the rate.
 fn drain(
     circuit: &mut dyn Circuit,
+    (job, flags): (&Job, &WorkerFlags),
     buffer: &mut [u8],
     report: &mut CircuitReport,
-    silence: Duration,
+    connectionless: bool,
 ) {
+    let path = Duration::from_nanos(job.path_delay_ns);
+    let silence = Duration::from_millis(if connectionless { 30 } else { 2000 });
     let mut idle_since = Instant::now();
-    while idle_since.elapsed() < silence {
+    let is_over = |idle: Duration| match flags.peer_sent() {
+        Some(_) => idle >= silence + path,
+        None => idle >= sink::END_TIMEOUT + path || flags.is_stopped(),
+    };
+    while !is_over(idle_since.elapsed()) {
         match circuit.recv(buffer) {
             Ok(Some(len)) => {
                 report.received += 1;
@@ -130,5 +144,41 @@ fn drain(
             Err(error) if is_retryable(&error) => {}
             Err(_) => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use control::{Role, Side};
+    use towpath::{Options, find};
+
+    #[test]
+    fn what_a_peer_sends_after_a_silence_is_received_until_it_is_done() {
+        let transport = find("udp").expect("a transport");
+        let options = Options::default();
+        let mut listener = transport.listen(&options).expect("a listener");
+        let to = listener.rendezvous().expect("an address");
+        let mut own = transport.connect(&to, 0, &options).expect("a circuit");
+        let soon = Instant::now() + Duration::from_secs(5);
+        let mut peer = listener.accept(soon).expect("its other end");
+        let mut job = Job::one_circuit("udp", Side::Connect, Role::Both);
+        (job.message_len, job.limits.messages) = (64, 3);
+        let flags = WorkerFlags::default();
+        let report = std::thread::scope(|scope| {
+            let running = scope.spawn(|| run(own.as_mut(), &job, &flags, true));
+            // It sends to whom it has heard from.
+            while peer
+                .recv(&mut [0; 64])
+                .is_err_and(|error| is_retryable(&error))
+            {}
+            std::thread::sleep(Duration::from_millis(200));
+            assert!(!running.is_finished(), "its peer may still send");
+            peer.send(&[2; 64]).expect("it is sent");
+            flags.set_peer_done(1);
+            running.join().expect("it ends")
+        });
+        assert_eq!(report.error, None);
+        assert_eq!(report.received, 1);
     }
 }

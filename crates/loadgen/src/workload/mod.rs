@@ -11,6 +11,7 @@ pub(crate) mod message;
 pub(crate) mod meter;
 pub(crate) mod offered;
 pub mod responsive;
+pub(crate) mod sent_notice;
 pub(crate) mod server;
 pub(crate) mod sink;
 pub mod slices;
@@ -21,6 +22,7 @@ pub(crate) mod turns;
 
 use control::Turns;
 use meter::Allowance;
+use sent_notice::SentNotice;
 use slowdown::Slowdown;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -35,6 +37,7 @@ pub(crate) struct WorkerFlags {
     allowance: Option<Allowance>,
     turns: Option<Turns>,
     slowdown: Slowdown,
+    sent_notice: Option<SentNotice>,
 }
 
 impl WorkerFlags {
@@ -54,6 +57,26 @@ impl WorkerFlags {
     /// The same, for loops with a planted slowdown.
     pub(crate) fn slowed(self, slowdown: Slowdown) -> WorkerFlags {
         WorkerFlags { slowdown, ..self }
+    }
+
+    /// The same, for loops that give this notice once all have sent all.
+    pub(crate) fn noticed(self, sent_notice: Option<SentNotice>) -> WorkerFlags {
+        WorkerFlags {
+            sent_notice,
+            ..self
+        }
+    }
+
+    /// The notice that all loops have sent all; None for loops that end with that, or do not send.
+    pub(crate) fn sent_notice(&self) -> Option<&SentNotice> {
+        self.sent_notice.as_ref()
+    }
+
+    /// A loop has sent this many messages, and sends no more.
+    pub(crate) fn note_sent(&self, sent: u64) {
+        if let Some(notice) = &self.sent_notice {
+            notice.add(sent);
+        }
     }
 
     /// The slowdown of a loop, from its start.

@@ -14,7 +14,7 @@ use towpath::{Circuit, ReceiveCounts};
 const IDLE_TIMEOUT: Duration = Duration::from_millis(15);
 
 /// Idle time after which a circuit with an end-of-stream signal is given up.
-const END_TIMEOUT: Duration = Duration::from_secs(8);
+pub(super) const END_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Receives until the end of the stream, or until the peer is done and the circuit idle.
 pub(crate) fn run(
