@@ -24,7 +24,13 @@ fn took_turns(trial: &Trial) {
         // Another test may have had the processor for a whole turn.
         None => {
             let says_missing = |why: &String| why.contains("turns are missing: ");
-            assert!(trial.disturbed.iter().any(says_missing), "{:?}", trial.cell);
+            let disturbed = &trial.disturbed;
+            let said = disturbed.iter().any(says_missing);
+            assert!(
+                said,
+                "{:?}: {disturbed:?}, {:?}",
+                trial.cell, trial.evidence
+            );
         }
     }
     assert!(turns >= 3.0);
