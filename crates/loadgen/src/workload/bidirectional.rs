@@ -127,22 +127,24 @@ fn drain(
     connectionless: bool,
 ) {
     let path = Duration::from_nanos(job.path_delay_ns);
-    let silence = Duration::from_millis(if connectionless { 30 } else { 2000 });
-    let mut idle_since = Instant::now();
-    let is_over = |idle: Duration| match flags.peer_sent() {
-        Some(_) => idle >= silence + path,
-        None => idle >= sink::END_TIMEOUT + path || flags.is_stopped(),
-    };
-    while !is_over(idle_since.elapsed()) {
+    let silence = Duration::from_millis(if connectionless { 30 } else { 2000 }) + path;
+    let mut arrived_at = Instant::now();
+    let mut idle_since = None;
+    loop {
         match circuit.recv(buffer) {
             Ok(Some(len)) => {
                 report.received += 1;
                 report.received_bytes += len as u64;
-                idle_since = Instant::now();
+                (arrived_at, idle_since) = (Instant::now(), None);
             }
-            Ok(None) => return,
-            Err(error) if is_retryable(&error) => {}
-            Err(_) => return,
+            Err(error) if is_retryable(&error) => {
+                let is_given_up = arrived_at.elapsed() >= sink::END_TIMEOUT + path;
+                let is_over = sink::is_over(flags, &mut idle_since, silence);
+                if is_over || is_given_up || flags.is_stopped() {
+                    return;
+                }
+            }
+            Ok(None) | Err(_) => return,
         }
     }
 }

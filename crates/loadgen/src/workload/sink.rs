@@ -125,7 +125,11 @@ fn has_all_messages(flags: &WorkerFlags, report: &CircuitReport) -> bool {
 }
 
 /// Whether the peer is done and the circuit has been idle for `wait`.
-fn is_over(flags: &WorkerFlags, idle_since: &mut Option<Instant>, wait: Duration) -> bool {
+pub(super) fn is_over(
+    flags: &WorkerFlags,
+    idle_since: &mut Option<Instant>,
+    wait: Duration,
+) -> bool {
     if flags.peer_sent().is_none() {
         return false;
     }
