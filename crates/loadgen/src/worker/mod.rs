@@ -188,9 +188,9 @@ fn measure(
     let wakers = BlockedReceivers::of(&circuits, job);
     let running = threads::start(circuits, job, &flags, done_sender);
     channel.send(&FromWorker::Running, &[])?;
-    let is_said = relay_control(channel, &flags, &done_receiver, &wakers)?;
+    let announced = relay_control(channel, &flags, &done_receiver, &wakers)?;
     let (reports, circuits) = running.join();
-    if !is_said {
+    if !announced {
         let sent = reports.iter().map(|report| report.sent).sum();
         channel.send(&FromWorker::SourceDone(sent), &[])?;
     }
@@ -232,8 +232,8 @@ enum ControlEvent {
     Message,
 }
 
-/// Relays controller messages to the threads until all threads are done, and says when they have sent all;
-/// whether it was said.
+/// Relays controller messages to the threads until all threads are done, and sends `SourceDone` when those
+/// of [`sent_notice`] have sent all; whether it did.
 fn relay_control(
     channel: &mut Channel,
     flags: &WorkerFlags,

@@ -25,7 +25,7 @@ use towpath::{Circuit, Class, DiscardMeter, Listener, Options, Rendezvous, Trans
 pub(super) struct CircuitSlots {
     pub(super) slots: Vec<CircuitSlot>,
     /// Counts of each before the peer may send; empty if they are read when the threads start.
-    pub(super) earlier: Vec<BTreeMap<String, u64>>,
+    earlier: Vec<BTreeMap<String, u64>>,
 }
 
 impl CircuitSlots {

@@ -66,19 +66,15 @@ pub(crate) fn run(
     report
         .measures
         .insert("sent_bytes".into(), sent_bytes as f64);
-    report.error = result.err().map(|error| error.to_string());
-    if report.error.is_none() {
-        report.error = source::finish(circuit, flags);
-        flags.note_sent(report.sent);
-        drain(
-            circuit,
-            (job, flags),
-            &mut buffer,
-            &mut report,
-            connectionless,
-        );
-    } else {
-        flags.note_sent(report.sent);
+    let is_whole = result.is_ok();
+    report.error = match result {
+        Ok(()) => source::finish(circuit, flags),
+        Err(error) => Some(error.to_string()),
+    };
+    flags.note_sent(report.sent);
+    if is_whole {
+        let control = (job, flags);
+        drain(circuit, control, &mut buffer, &mut report, connectionless);
     }
     report
 }
