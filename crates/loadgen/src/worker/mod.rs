@@ -53,8 +53,13 @@ fn work(socket: OwnedFd, slowdown: Slowdown) {
         // Sending fails only when the controller has exited, which needs no handling.
         let _ = channel.send(&FromWorker::Failed(failure.0), &[]);
     }
-    // Circuits stay open until the controller has both reports and closes the channel.
-    let _ = channel.receive::<ToWorker>(STEP_TIMEOUT);
+    await_close(&mut channel);
+}
+
+/// Waits until the controller has both reports and closes the channel: circuits stay open until then, for what they sent
+/// may not have left. What the controller says meanwhile, such as that the other side is done, comes too late to matter.
+fn await_close(channel: &mut Channel) {
+    while channel.receive::<ToWorker>(STEP_TIMEOUT).is_ok() {}
 }
 
 /// Why a job failed, as a sentence for the user.
@@ -296,5 +301,25 @@ fn failed(component: String, error: String) -> CircuitReport {
         transport: component,
         error: Some(error),
         ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Twenty milliseconds are enough for a worker that takes the message for its end.
+    #[test]
+    fn circuits_stay_open_when_word_of_the_other_side_comes_late() {
+        let (own, other) = UnixStream::pair().expect("a pair of sockets");
+        let mut controller = Channel::new(own.into());
+        let mut channel = Channel::new(other.into());
+        let waiting = std::thread::spawn(move || await_close(&mut channel));
+        let late = ToWorker::PeerDone(5);
+        controller.send(&late, &[]).expect("a worker that waits");
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!waiting.is_finished(), "it ended with the message");
+        drop(controller);
+        waiting.join().expect("it ends with the channel");
     }
 }
