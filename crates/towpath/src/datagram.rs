@@ -282,9 +282,8 @@ impl DatagramSocket {
         let calls = &self.call_counts;
         let mut counts = parts::call_counts((calls.send, calls.receive));
         counts.insert("no_buffers".into(), calls.no_buffers);
-        if let Ok(drops) = wire_udp::sys::receive_drops(self.inner.as_fd()) {
-            counts.insert("receive_drops".into(), drops);
-        }
+        let drops = wire_udp::sys::receive_drops(self.inner.as_fd());
+        parts::add_receive_drops(drops.ok(), &mut counts);
         counts
     }
 

@@ -16,8 +16,10 @@ use crate::engine_endpoint::{EngineEndpoint, open_endpoint};
 use crate::engine_setup::{EngineSetup, ReadConnection, ReceiveBufferPosting};
 use crate::medium::Medium;
 use crate::options::Options;
+use crate::parts;
 use crate::runs::{receive_run, send_each};
 use crate::socket;
+use driver::Pump;
 use driver::lend::Buffer;
 use engine::{Address, Associations};
 use lent_messages::LentMessages;
@@ -422,12 +424,9 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
         if !self.is_counted {
             return BTreeMap::new();
         }
-        let (engine, wire_calls) = self.circuit.counters();
-        let mut counts = engine_counts(engine, wire_calls);
+        let mut counts = self.circuit.with_pump(|pump| pump_counts(pump));
         let damaged = self.circuit.messages_damaged();
         counts.insert("messages_damaged".into(), damaged);
-        let of_layer = self.circuit.with_pump(|pump| pump.layer_counts());
-        cells::add_counts(of_layer, &mut counts);
         if let Some(shortcut) = &self.shortcut {
             let (sends, receives) = shortcut.calls();
             counts.insert("shortcut_sends".into(), sends);
@@ -437,12 +436,13 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
     }
 }
 
-/// What an engine and its wire (sends, receives) count, by the names of [`Circuit::counts`].
-pub(crate) fn engine_counts(
-    engine: engine::Counters,
-    (sends, receives): (u64, u64),
+/// What an engine, its wire and the layer between them count, by the names of [`Circuit::counts`].
+pub(crate) fn pump_counts<E: Associations, W: Wire>(
+    pump: &mut Pump<E, W>,
 ) -> BTreeMap<String, u64> {
-    BTreeMap::from([
+    let engine = pump.engine().counters();
+    let (sends, receives) = pump.wire_calls();
+    let mut counts = BTreeMap::from([
         ("retransmissions".into(), engine.retransmissions),
         ("packets_sent".into(), engine.packets_built),
         ("packets_received".into(), engine.packets_parsed),
@@ -453,7 +453,10 @@ pub(crate) fn engine_counts(
         ("timers_set".into(), engine.timers_set),
         ("send_calls".into(), sends),
         ("receive_calls".into(), receives),
-    ])
+    ]);
+    parts::add_receive_drops(pump.receive_drops(), &mut counts);
+    cells::add_counts(pump.layer_counts(), &mut counts);
+    counts
 }
 
 /// The contract's word for a wait that ended.

@@ -173,6 +173,11 @@ pub(crate) fn call_counts((sends, receives): (u64, u64)) -> BTreeMap<String, u64
     ])
 }
 
+/// Adds the packets that the system dropped because a buffer was full, where it counts them.
+pub(crate) fn add_receive_drops(drops: Option<u64>, counts: &mut BTreeMap<String, u64>) {
+    counts.extend(drops.map(|drops| ("receive_drops".into(), drops)));
+}
+
 /// What is left of a message that did not fit into the user's buffer.
 #[derive(Debug, Default)]
 pub struct MessageRest {

@@ -8,6 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wire::{Arrival, Capabilities, PathReport, Receiver, Wire};
@@ -78,6 +79,8 @@ pub struct EtherWire {
     send_ring: SendRing,
     /// Shared with receivers; at most one thread receives at a time.
     receive_ring: Arc<Mutex<ReceiveRing>>,
+    /// Frames dropped so far because no slot was free.
+    drops: AtomicU64,
     /// Groups it is in.
     groups: Vec<[u8; 6]>,
 }
@@ -134,6 +137,7 @@ impl EtherWire {
             packet_len: None,
             send_ring,
             receive_ring: Arc::new(Mutex::new(receive_ring)),
+            drops: AtomicU64::new(0),
             groups: Vec::new(),
         }
     }
@@ -146,11 +150,6 @@ impl EtherWire {
     /// The interface it is on.
     pub fn interface(&self) -> &Interface {
         &self.interface
-    }
-
-    /// Frames the kernel dropped since the last call because no slot was free.
-    pub fn drops(&self) -> io::Result<u64> {
-        sys::drops(self.socket.as_fd())
     }
 
     fn reading(&self) -> Reading {
@@ -276,6 +275,12 @@ impl Wire for EtherWire {
 
     fn unanswerable(&self) -> u64 {
         0
+    }
+
+    // The kernel forgets what it has said.
+    fn receive_drops(&self) -> Option<u64> {
+        let more = sys::drops(self.socket.as_fd()).ok()?;
+        Some(self.drops.fetch_add(more, Ordering::Relaxed) + more)
     }
 
     fn set_packet_len(&mut self, packet_len: PacketLen) {

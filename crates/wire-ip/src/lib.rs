@@ -244,6 +244,10 @@ impl Wire for IpWire {
         0
     }
 
+    fn receive_drops(&self) -> Option<u64> {
+        self.members.receive_drops(self.socket.as_fd())
+    }
+
     // Each packet has a buffer of its own, so its length is known.
     fn set_packet_len(&mut self, _: PacketLen) {}
 

@@ -266,6 +266,7 @@ impl Wire for ShortcutWire {
         fn poll_path_error(&mut self) -> Option<PathReport>;
         fn set_fragmentation(&mut self, fragmentation: Fragmentation);
         fn unanswerable(&self) -> u64;
+        fn receive_drops(&self) -> Option<u64>;
         fn set_packet_len(&mut self, packet_len: PacketLen);
         fn has_buffered(&self) -> bool;
         fn leave(&mut self, group: Address) -> io::Result<()>;

@@ -64,6 +64,10 @@ impl Wire for SharedWire {
         self.0.borrow().unanswerable()
     }
 
+    fn receive_drops(&self) -> Option<u64> {
+        self.0.borrow().receive_drops()
+    }
+
     // Nobody waits.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None

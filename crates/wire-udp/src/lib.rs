@@ -386,6 +386,10 @@ impl Wire for UdpWire {
         self.shared.unanswerable.load(Ordering::Relaxed)
     }
 
+    fn receive_drops(&self) -> Option<u64> {
+        self.shared.members.receive_drops(self.socket.as_fd())
+    }
+
     fn set_packet_len(&mut self, packet_len: PacketLen) {
         self.packet_len = Some(packet_len);
     }

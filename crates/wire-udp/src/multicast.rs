@@ -4,14 +4,14 @@
 //! one host each get a copy, and each answers from its own unicast socket and port.
 
 use crate::packet_filter::source_filter;
-use crate::raw;
+use crate::{raw, sys};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, bind, socket_with, sockopt};
 use socket2::SockRef;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 use wire::BusyPoll;
@@ -30,6 +30,8 @@ pub struct MemberSockets {
     count: AtomicUsize,
     /// The unicast socket had no room for a packet: its room makes the descriptor readable too.
     awaits_room: AtomicBool,
+    /// Datagrams that the sockets of groups it has left dropped.
+    drops_of_left: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -95,10 +97,22 @@ impl MemberSockets {
         };
         let Member { socket, .. } = members.remove(at);
         self.count.store(members.len(), Ordering::Release);
+        let drops = sys::receive_drops(socket.as_fd()).unwrap_or_default();
+        self.drops_of_left.fetch_add(drops, Ordering::Relaxed);
         if let Some(epoll) = self.epoll.get() {
             epoll::delete(epoll, &socket)?;
         }
         drop_membership(socket.as_fd(), group, local)
+    }
+
+    /// Datagrams that the kernel dropped because the unicast socket `own`, or one of a group, was full; None where the kernel
+    /// does not count them.
+    pub fn receive_drops(&self, own: BorrowedFd<'_>) -> Option<u64> {
+        let of_own = sys::receive_drops(own).ok()?;
+        let members = self.read();
+        let of_members = members.iter();
+        let of_members = of_members.filter_map(|one| sys::receive_drops(one.socket.as_fd()).ok());
+        Some(of_own + of_members.sum::<u64>() + self.drops_of_left.load(Ordering::Relaxed))
     }
 
     /// Readable when any socket has a packet; None before the first group.

@@ -20,6 +20,7 @@ macro_rules! forward {
     (@set_fragmentation $me:ident $to:expr) => { engine::forward! { $to; fn set_fragmentation(&mut $me, fragmentation: engine::Fragmentation); } };
     (@path_mtu $me:ident $to:expr) => { engine::forward! { $to; fn path_mtu(&mut $me, path: engine::Path) -> usize; } };
     (@unanswerable $me:ident $to:expr) => { engine::forward! { $to; fn unanswerable(&$me) -> u64; } };
+    (@receive_drops $me:ident $to:expr) => { engine::forward! { $to; fn receive_drops(&$me) -> Option<u64>; } };
     (@set_packet_len $me:ident $to:expr) => { engine::forward! { $to; fn set_packet_len(&mut $me, packet_len: engine::PacketLen); } };
     (@descriptor $me:ident $to:expr) => { engine::forward! { $to; fn descriptor(&$me) -> Option<std::os::fd::BorrowedFd<'_>>; } };
     (@has_buffered $me:ident $to:expr) => { engine::forward! { $to; fn has_buffered(&$me) -> bool; } };
@@ -29,8 +30,8 @@ macro_rules! forward {
     (@receiver $me:ident $to:expr) => { engine::forward! { $to; fn receiver(&$me) -> Option<Box<dyn $crate::Receiver>>; } };
 }
 
-/// What a wire answers of things it has not: `lacks! { references groups buffer receiver }`. One without references copies in each
-/// send, and one without a buffer shows all that is there by its descriptor.
+/// What a wire answers of things it has not: `lacks! { references groups buffer drops receiver }`. One without references copies in
+/// each send, one without a buffer shows all that is there by its descriptor, and one without drops counts none.
 #[macro_export]
 macro_rules! lacks {
     ($($what:ident)*) => { $($crate::lacks! { @$what })* };
@@ -55,6 +56,11 @@ macro_rules! lacks {
 
         fn may_wait(&mut self) -> bool {
             true
+        }
+    };
+    (@drops) => {
+        fn receive_drops(&self) -> Option<u64> {
+            None
         }
     };
     (@receiver) => {

@@ -155,6 +155,10 @@ pub trait Wire {
     /// Packets dropped on arrival because nobody can answer them: of UDP, those from port 0.
     fn unanswerable(&self) -> u64;
 
+    /// Packets that the system dropped because its buffer for this wire was full; None where nothing counts them. May cost
+    /// a system call.
+    fn receive_drops(&self) -> Option<u64>;
+
     /// Sets the function that reads a packet's length from its first octets, also for receivers
     /// made later. The wire may call it instead of asking the kernel for the segment size.
     fn set_packet_len(&mut self, packet_len: PacketLen);

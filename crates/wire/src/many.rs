@@ -349,6 +349,11 @@ impl<W: Wire> Wire for Many<W> {
         self.unanswerable + self.wires().map(Wire::unanswerable).sum::<u64>()
     }
 
+    fn receive_drops(&self) -> Option<u64> {
+        let counted = self.wires().filter_map(Wire::receive_drops);
+        counted.reduce(|sum, drops| sum + drops)
+    }
+
     fn set_packet_len(&mut self, packet_len: PacketLen) {
         self.packet_len = Some(packet_len);
         for wire in self.wires_mut() {

@@ -69,5 +69,5 @@ impl<M: MemoryMedium> Wire for MemoryWire<M> {
         None
     }
 
-    crate::lacks! { references groups buffer receiver }
+    crate::lacks! { references groups buffer drops receiver }
 }

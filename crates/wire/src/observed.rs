@@ -206,7 +206,7 @@ impl<W: Wire, O: PacketObserver> Wire for Observed<W, O> {
     }
 
     crate::forward! { self => self.wire;
-        capabilities poll_path_error set_fragmentation path_mtu unanswerable set_packet_len
+        capabilities poll_path_error set_fragmentation path_mtu unanswerable receive_drops set_packet_len
         descriptor has_buffered may_wait join leave
     }
 }

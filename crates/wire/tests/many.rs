@@ -66,7 +66,7 @@ impl Wire for PairWire {
         Some(self.socket.as_fd())
     }
 
-    wire::lacks! { references groups buffer receiver }
+    wire::lacks! { references groups buffer drops receiver }
 }
 
 /// A wire for packets of up to `packet_max` octets, and its other end.

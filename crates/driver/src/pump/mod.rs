@@ -172,6 +172,11 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         self.wire().unanswerable()
     }
 
+    /// Packets that the system dropped because its buffer for the wire was full, see [`Wire::receive_drops`].
+    pub fn receive_drops(&self) -> Option<u64> {
+        self.wire().receive_drops()
+    }
+
     /// Tells the engine how long packets of circuit `id` to `peer` may be.
     pub(crate) fn learn_path_mtu(&mut self, now: Instant, id: AssociationId, peer: Address) {
         // The packets of a layer are not what the path carries.

@@ -437,6 +437,12 @@ impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
         self.shared.look_at(|state| state.pump.wire_calls())
     }
 
+    /// Packets that the system dropped because its buffer for the wire was full, see [`Wire::receive_drops`].
+    pub fn receive_drops(&self) -> Option<u64> {
+        self.shared
+            .look_at(|state| state.pump.wire().receive_drops())
+    }
+
     /// The engine's work so far.
     pub fn counters(&self) -> engine::Counters {
         self.shared.look_at(|state| state.pump.engine.counters())

@@ -7,9 +7,6 @@ use control::caps::QUOTA_EXCEEDED;
 use control::{Limits, Workload};
 use results::{Cpu, Ledger, Status, Trial};
 
-/// Most messages in one dropped buffer of a transport with segmentation offload.
-const SEGMENTS_MAX: u64 = 128;
-
 /// The ledger; None for the null transport, and where packets are discarded: their messages do not arrive.
 pub(super) fn ledger(view: &TrialView<'_>) -> Option<Ledger> {
     if view.trial.contestant == "null" {
@@ -36,17 +33,20 @@ fn one_way(view: &TrialView<'_>) -> Ledger {
     let duplicated = if unreliable { duplicated } else { 0 };
     let duplicates = received.saturating_sub(sent).max(duplicated.min(received));
     let delivered = received - duplicates;
-    // The kernel counts dropped buffers, each of which may carry several messages.
-    let per_drop = if view.is_segmented() { SEGMENTS_MAX } else { 1 };
-    let drops = view.count("receive_drops") + interface_drops(view);
     let mut ledger = Ledger {
         sent,
         delivered,
         duplicates,
         ..Ledger::default()
     };
-    attribute_missing(&mut ledger, view, drops.saturating_mul(per_drop));
+    attribute_missing(&mut ledger, view, messages_dropped_max(view));
     ledger
+}
+
+/// Messages that the hosts dropped, at most: they count buffers, each of which may hold several.
+fn messages_dropped_max(view: &TrialView<'_>) -> u64 {
+    let buffers = view.count("receive_drops") + interface_drops(view);
+    buffers.saturating_mul(view.messages_per_buffer_max())
 }
 
 /// Packets the interfaces dropped because a link did not drain their queue in time.
@@ -109,9 +109,7 @@ fn request_reply(view: &TrialView<'_>) -> Ledger {
 /// Short messages and the bulk beside them.
 fn beside_bulk(view: &TrialView<'_>) -> Ledger {
     let mut ledger = responsive::ledger(view);
-    let per_drop = if view.is_segmented() { SEGMENTS_MAX } else { 1 };
-    let drops = view.count("receive_drops") + interface_drops(view);
-    attribute_missing(&mut ledger, view, drops.saturating_mul(per_drop));
+    attribute_missing(&mut ledger, view, messages_dropped_max(view));
     ledger
 }
 

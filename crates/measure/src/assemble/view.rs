@@ -6,6 +6,12 @@ use crate::trial::{Collected, TrialSpec};
 use control::{CircuitReport, Workload};
 use loadgen::contestant::{self, Component};
 
+/// Most messages in one buffer of a transport with segmentation offload, one a segment.
+const SEGMENTS_MAX: u64 = 128;
+
+/// Octets of the kernel's longest buffer.
+const BUFFER_MAX: u64 = 65_536;
+
 /// The reports of a trial with their context.
 pub(super) struct TrialView<'a> {
     pub(super) spec: &'a RaceSpec,
@@ -128,12 +134,15 @@ impl TrialView<'_> {
         })
     }
 
-    /// Whether a transport passes several messages to the kernel in one buffer.
-    pub(super) fn is_segmented(&self) -> bool {
-        let names = |component: &Component| {
-            matches!(component.transport().name(), "udp-segmented" | "bare")
+    /// Messages in one buffer of the kernel, at most. An engine packs messages into packets, and many packets into a buffer.
+    pub(super) fn messages_per_buffer_max(&self) -> u64 {
+        let of_one = |component: &Component| match component.transport().name() {
+            "udp-segmented" => SEGMENTS_MAX,
+            _ if component.class().kernel => 1,
+            _ => (BUFFER_MAX / self.trial.contest.size.max(1)).max(1),
         };
-        self.components().iter().any(names)
+        let components = self.components();
+        components.iter().map(of_one).max().unwrap_or(1)
     }
 
     pub(super) fn count(&self, name: &str) -> u64 {

@@ -51,7 +51,7 @@ impl<W: Wire> Wire for CutWire<W> {
     }
 
     wire::forward! { self => self.wire;
-        capabilities receive poll_path_error set_fragmentation path_mtu unanswerable
+        capabilities receive poll_path_error set_fragmentation path_mtu unanswerable receive_drops
         set_packet_len descriptor has_buffered may_wait join leave receiver
     }
 }

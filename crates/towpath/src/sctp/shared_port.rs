@@ -273,6 +273,7 @@ impl Wire for PortWire {
         fn poll_path_error(&mut self) -> Option<PathReport>;
         fn path_mtu(&mut self, path: Path) -> usize;
         fn unanswerable(&self) -> u64;
+        fn receive_drops(&self) -> Option<u64>;
         fn set_packet_len(&mut self, packet_len: PacketLen);
     }
 }

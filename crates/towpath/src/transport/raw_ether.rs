@@ -360,9 +360,8 @@ impl Circuit for RawEtherCircuit {
         let mut counts = parts::call_counts((self.send_calls, self.receive_calls));
         counts.insert("no_buffers".into(), self.no_buffers);
         counts.insert("packets_discarded".into(), self.frames_discarded);
-        if let Ok(drops) = wire_udp::sys::receive_drops(self.socket.as_fd()) {
-            counts.insert("receive_drops".into(), drops);
-        }
+        let drops = wire_udp::sys::receive_drops(self.socket.as_fd());
+        parts::add_receive_drops(drops.ok(), &mut counts);
         counts
     }
 }

@@ -191,9 +191,7 @@ impl Circuit for DatagramCircuit {
             .end
             .socket()
             .filter(|_| self.end.ring_octets().is_none());
-        if let Some(drops) = socket.and_then(drops) {
-            counts.insert("receive_drops".into(), drops);
-        }
+        parts::add_receive_drops(socket.and_then(drops), &mut counts);
         let malformed = self.end.malformed_datagrams();
         if malformed > 0 {
             counts.insert("malformed".into(), malformed);

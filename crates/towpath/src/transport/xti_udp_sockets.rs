@@ -172,9 +172,7 @@ impl Circuit for SocketCircuit {
     fn counts(&self) -> BTreeMap<String, u64> {
         let mut counts = parts::call_counts(self.end.system_calls());
         let drops = |socket: &socket2::Socket| wire_udp::sys::receive_drops(socket.as_fd()).ok();
-        if let Some(drops) = self.end.socket().and_then(drops) {
-            counts.insert("receive_drops".into(), drops);
-        }
+        parts::add_receive_drops(self.end.socket().and_then(drops), &mut counts);
         counts
     }
 }

@@ -231,13 +231,15 @@ impl Circuit for GroupReceiverCircuit {
     fn counts(&self) -> BTreeMap<String, u64> {
         let counters = self.first_receiver.counters();
         let (answers, damped) = self.first_receiver.control_packet_counts();
-        BTreeMap::from([
+        let mut counts = BTreeMap::from([
             ("packets_received".into(), counters.packets_parsed),
             ("packets_discarded".into(), counters.packets_discarded),
             ("bytes_copied".into(), counters.bytes_copied),
             ("answers".into(), answers),
             ("answers_damped".into(), damped),
-        ])
+        ]);
+        parts::add_receive_drops(self.first_receiver.receive_drops(), &mut counts);
+        counts
     }
 }
 

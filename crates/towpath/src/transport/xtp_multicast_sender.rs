@@ -116,6 +116,7 @@ impl Circuit for GroupSenderCircuit {
             ("send_calls".into(), sends),
             ("receive_calls".into(), receives),
         ]);
+        parts::add_receive_drops(self.sender.receive_drops(), &mut counts);
         cells::add_counts(self.sender.cell_counts(), &mut counts);
         counts
     }

@@ -24,6 +24,25 @@ fn effective_options_and_counts_are_reported() {
     });
 }
 
+/// What a full socket drops is known of every engine whose packets come from one.
+#[test]
+fn engines_count_what_their_sockets_drop() {
+    for name in [
+        "xtp",
+        "xtp-datagram",
+        "sctp",
+        "vmtp",
+        "bare",
+        "aal34",
+        "aal5",
+    ] {
+        let transport = towpath::find(name).expect("a transport");
+        let pair = Subject::new(transport, &Options::default()).introduced_pair();
+        let counts = pair.client.counts();
+        assert_eq!(counts.get("receive_drops"), Some(&0), "{name}: {counts:?}");
+    }
+}
+
 #[test]
 fn offloads_and_quick_acknowledgements_are_options() {
     for (name, option, value, read_back) in [

@@ -133,7 +133,7 @@ impl Wire for CountingWire {
     }
 
     wire::forward! { self => self.udp;
-        capabilities send receive poll_path_error set_fragmentation path_mtu unanswerable
+        capabilities send receive poll_path_error set_fragmentation path_mtu unanswerable receive_drops
         set_packet_len descriptor has_buffered may_wait join leave receiver
     }
 }

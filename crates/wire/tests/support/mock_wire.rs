@@ -23,6 +23,7 @@ pub fn assert_wire_forwards(wire: &mut impl Wire, calls: &Calls) {
     assert_eq!(wire.poll_path_error(), Some(report()));
     assert_eq!(wire.path_mtu(PATH), 10);
     assert_eq!(wire.unanswerable(), 29);
+    assert_eq!(wire.receive_drops(), Some(31));
     let expected = [
         "send",
         "send_by_reference",
@@ -142,6 +143,10 @@ impl Wire for MockWire {
 
     fn unanswerable(&self) -> u64 {
         29
+    }
+
+    fn receive_drops(&self) -> Option<u64> {
+        Some(31)
     }
 
     fn set_packet_len(&mut self, _: PacketLen) {

@@ -406,9 +406,8 @@ impl Circuit for QuicCircuit {
         let mut counts = BTreeMap::new();
         counts.insert("send_calls".into(), endpoint.sends);
         counts.insert("receive_calls".into(), endpoint.receives);
-        if let Ok(drops) = wire_udp::sys::receive_drops(endpoint.socket().as_fd()) {
-            counts.insert("receive_drops".into(), drops);
-        }
+        let drops = wire_udp::sys::receive_drops(endpoint.socket().as_fd());
+        parts::add_receive_drops(drops.ok(), &mut counts);
         count_packets(&mut endpoint, self.handle, &mut counts);
         counts
     }

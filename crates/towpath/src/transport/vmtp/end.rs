@@ -5,6 +5,7 @@ use crate::contract::BLOCKING_TIMEOUT;
 use crate::engine_setup;
 use crate::medium::{Medium, OpenedWire};
 use crate::options::Options;
+use crate::parts;
 use crate::xtp::tracing;
 use driver::TransactionEndpoint;
 use driver::transactions::Message;
@@ -294,6 +295,7 @@ impl<W: Wire + Send + 'static> End<W> {
                 self.endpoint.counters().retransmissions,
             ),
         ]);
+        parts::add_receive_drops(self.endpoint.receive_drops(), &mut counts);
         cells::add_counts(self.endpoint.layer_counts(), &mut counts);
         counts
     }

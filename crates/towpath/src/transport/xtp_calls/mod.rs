@@ -17,12 +17,11 @@ mod client;
 mod datagram;
 mod server;
 
-use crate::cells;
 use crate::contract::{
     BLOCKING_TIMEOUT, CircuitResult, Class, Listener, OptionHelp, Rendezvous, Transport,
     Unavailable,
 };
-use crate::engine_circuit::engine_counts;
+use crate::engine_circuit::pump_counts;
 use crate::engine_endpoint::{EngineEndpoint, open_endpoint};
 use crate::medium::{Medium, UdpMedium};
 use crate::options::Options;
@@ -33,7 +32,7 @@ use crate::xtp::EndpointConfig;
 use circuit::CallCircuit;
 use client::ClientEnd;
 use datagram::DatagramEnd;
-use engine::{Address, Protocol};
+use engine::Address;
 use engine_xtp::Xtp as Engine;
 use engine_xtp::pdu::Service;
 use server::ServerEnd;
@@ -359,15 +358,7 @@ fn begin(
 
 /// What an endpoint counts.
 fn counts(end: &CallEndpoint) -> BTreeMap<String, u64> {
-    let of_pump = |pump: &mut driver::Pump<Engine, Traced<UdpWire>>| {
-        (
-            engine_counts(pump.engine().counters(), pump.wire_calls()),
-            pump.layer_counts(),
-        )
-    };
-    let (mut counts, of_layer) = end.endpoint.with_pump(of_pump);
-    cells::add_counts(of_layer, &mut counts);
-    counts
+    end.endpoint.with_pump(pump_counts)
 }
 
 /// The options in effect of an endpoint.

@@ -199,6 +199,11 @@ impl Sender {
         self.endpoint.with_pump(|pump| pump.wire_calls())
     }
 
+    /// Packets that the system dropped because a buffer was full, see [`wire::Wire::receive_drops`].
+    pub fn receive_drops(&self) -> Option<u64> {
+        self.endpoint.with_pump(|pump| pump.receive_drops())
+    }
+
     /// What its layer of cells counts ([`GroupEndpointConfig::cells`]); empty without one.
     pub fn cell_counts(&self) -> Vec<(&'static str, u64)> {
         self.endpoint.with_pump(|pump| pump.layer_counts())
