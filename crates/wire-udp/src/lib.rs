@@ -29,9 +29,10 @@ use by_reference::ByReference;
 use engine::{Address, Ecn, Fragmentation, PacketLen, Path, PathError};
 use multicast::{GroupReceiver, MemberSockets};
 use path_mtu::{FragmentationOption, RouteProbe};
+use receiver::{interrupt, local_destination};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -453,22 +454,6 @@ fn group_address(group: Address) -> io::Result<SocketAddr> {
             Err(io::Error::new(io::ErrorKind::InvalidInput, text))
         }
     }
-}
-
-/// Sends an empty datagram to the socket's own address, which ends a wait on it.
-fn interrupt(socket: BorrowedFd<'_>, own: SocketAddr) -> io::Result<()> {
-    sys::send_segmented(socket, Some(own), &[IoSlice::new(&[])], None)
-}
-
-/// The address at which this host reaches a socket bound to `local`.
-fn local_destination(mut local: SocketAddr) -> SocketAddr {
-    if local.ip().is_unspecified() {
-        local.set_ip(match local {
-            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-        });
-    }
-    local
 }
 
 /// Receives one or more coalesced datagrams. When the packets carry their own length, the kernel is

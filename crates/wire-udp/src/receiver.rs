@@ -1,11 +1,11 @@
 //! The waiting side of a [`UdpWire`](crate::UdpWire): busy-polls where that pays, then sleeps.
 
 use crate::multicast::GroupReceiver;
-use crate::{Shared, interrupt, receive, sys};
+use crate::{Shared, receive, sys};
 use engine::{Address, PacketLen};
-use std::io;
-use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsFd;
+use std::io::{self, IoSlice};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 use wire::{Arrival, BusyPoll, Receiver, busy_poll};
@@ -111,4 +111,20 @@ impl Receiver for UdpReceiver {
     fn is_interruptible(&self) -> bool {
         self.own.is_some() && self.shared.peer.get().is_none()
     }
+}
+
+/// Sends an empty datagram to the socket's own address, which ends a wait on it.
+pub(crate) fn interrupt(socket: BorrowedFd<'_>, own: SocketAddr) -> io::Result<()> {
+    sys::send_segmented(socket, Some(own), &[IoSlice::new(&[])], None)
+}
+
+/// The address at which this host reaches a socket bound to `local`.
+pub(crate) fn local_destination(mut local: SocketAddr) -> SocketAddr {
+    if local.ip().is_unspecified() {
+        local.set_ip(match local {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    local
 }
