@@ -383,7 +383,7 @@ impl Associations for Udp {
             association.submitted = end;
             if bytes.end - bytes.start > MESSAGE_MAX {
                 // EMSGSIZE: it never leaves.
-                self.counters.bytes_lost += bytes.end - bytes.start;
+                self.counters.count_gap(bytes.end - bytes.start);
                 self.events.push_back(Event::Released(id, bytes));
             } else {
                 association.unsent += 1;

@@ -20,6 +20,8 @@ pub struct Counters {
     pub bytes_delivered: u64,
     /// User bytes lost: neither delivered nor retransmitted.
     pub bytes_lost: u64,
+    /// Runs of user bytes that were lost, each between bytes that were not.
+    pub gaps: u64,
     /// Bytes the engine copied itself.
     pub bytes_copied: u64,
     /// Bytes the engine computed a checksum over.
@@ -40,6 +42,13 @@ impl Counters {
         let delivered: usize = blocks.iter().map(|block| block.range.len()).sum();
         self.bytes_delivered += delivered as u64;
     }
+
+    /// So many user bytes in a row are lost; nothing for 0. A peer may claim any number.
+    #[inline]
+    pub fn count_gap(&mut self, bytes: u64) {
+        self.bytes_lost = self.bytes_lost.saturating_add(bytes);
+        self.gaps += u64::from(bytes > 0);
+    }
 }
 
 impl core::ops::Add for Counters {
@@ -53,6 +62,7 @@ impl core::ops::Add for Counters {
             bytes_sent: self.bytes_sent + other.bytes_sent,
             bytes_delivered: self.bytes_delivered + other.bytes_delivered,
             bytes_lost: self.bytes_lost + other.bytes_lost,
+            gaps: self.gaps + other.gaps,
             bytes_copied: self.bytes_copied + other.bytes_copied,
             bytes_summed: self.bytes_summed + other.bytes_summed,
             retransmissions: self.retransmissions + other.retransmissions,

@@ -448,6 +448,7 @@ pub(crate) fn pump_counts<E: Associations, W: Wire>(
         ("packets_received".into(), engine.packets_parsed),
         ("packets_discarded".into(), engine.packets_discarded),
         ("bytes_lost".into(), engine.bytes_lost),
+        ("gaps".into(), engine.gaps),
         ("bytes_copied".into(), engine.bytes_copied),
         ("bytes_summed".into(), engine.bytes_summed),
         ("timers_set".into(), engine.timers_set),

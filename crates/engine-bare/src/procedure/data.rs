@@ -145,7 +145,7 @@ pub(crate) fn handle_data(
     let gap = header.position - association.rx.expected;
     association.rx.expected = end;
     association.rx.unread += payload_len as u64;
-    bare.counters.bytes_lost = bare.counters.bytes_lost.saturating_add(gap);
+    bare.counters.count_gap(gap);
     if payload_len > 0 {
         bare.counters.bytes_delivered += payload_len as u64;
         deliveries.push(Delivery {

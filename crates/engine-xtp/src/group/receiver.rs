@@ -196,7 +196,7 @@ impl Receiver {
             && !self.rx.error_control_off
         {
             let lost = self.sender_una - self.rx.next_seq;
-            ep.counters.bytes_lost = ep.counters.bytes_lost.saturating_add(lost);
+            ep.counters.count_gap(lost);
             self.send_leave(ep, true);
             self.terminate(ep, CloseReason::Aborted);
         }
@@ -243,7 +243,7 @@ impl Receiver {
     fn skip_to(&mut self, ep: &mut GroupEndpointState, seq: u64) {
         if seq > self.rx.next_seq {
             let lost = seq - self.rx.next_seq;
-            ep.counters.bytes_lost = ep.counters.bytes_lost.saturating_add(lost);
+            ep.counters.count_gap(lost);
             self.rx.next_seq = seq;
             self.rx.gap = Gap::opened(ep.config.framing);
         }

@@ -123,7 +123,7 @@ fn receive_limit(ctx: &Context, ep: &EndpointState, options: Options) -> u64 {
 pub(crate) fn skip_to(ctx: &mut Context, ep: &mut EndpointState, seq: u64) {
     if seq > ctx.rx.next_seq {
         let lost = seq - ctx.rx.next_seq;
-        ep.counters.bytes_lost = ep.counters.bytes_lost.saturating_add(lost);
+        ep.counters.count_gap(lost);
         ctx.rx.next_seq = seq;
         // Lost bytes use up no posted buffers (0007, Services).
         ctx.rx.posted_alloc = ctx.rx.posted_alloc.saturating_add(lost).min(SEQ_MAX);

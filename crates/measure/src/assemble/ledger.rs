@@ -55,7 +55,17 @@ fn interface_drops(view: &TrialView<'_>) -> u64 {
     collected.host.sum_of(&collected.interfaces).drops
 }
 
-/// Attributes missing messages: first to the link, whose counts are exact, then to host drops.
+/// Messages that engines say they missed, at most: those that lay in the bytes of a gap, and those on either side of it that
+/// lost a part. A packet that is lost may hold parts of several messages.
+fn missed_by_engines(view: &TrialView<'_>) -> u64 {
+    let contest = &view.trial.contest;
+    let smallest = contest.mix.as_ref().map_or(contest.size, |mix| mix.small);
+    let within = view.count("bytes_lost") / smallest.max(1);
+    within.saturating_add(view.count("gaps").saturating_mul(2))
+}
+
+/// Attributes missing messages: first to the link, whose counts are exact; then what engines missed, to the link if it has lost
+/// or damaged any of their frames; then to host drops.
 fn attribute_missing(ledger: &mut Ledger, view: &TrialView<'_>, dropped: u64) {
     let mut missing = ledger.sent.saturating_sub(ledger.delivered);
     let mut take = |count: u64| {
@@ -66,7 +76,13 @@ fn attribute_missing(ledger: &mut Ledger, view: &TrialView<'_>, dropped: u64) {
     let link = view.data_link_stats().unwrap_or_default();
     ledger.lost_link = take(link.lost);
     ledger.corrupt = take(link.corrupted);
-    ledger.lost_host = take(dropped);
+    let missed = take(missed_by_engines(view));
+    match (link.lost, link.corrupted) {
+        (0, 0) => ledger.lost_host = missed,
+        (0, _) => ledger.corrupt += missed,
+        (_, _) => ledger.lost_link += missed,
+    }
+    ledger.lost_host += take(dropped);
     ledger.in_flight = take(link.in_flight);
     if view.collected.environment.crosses_network {
         // Losses that no counter shows happened in the network.

@@ -125,6 +125,38 @@ fn reliable_transports_survive_lossy_link() {
     }
 }
 
+/// A frame that is lost or damaged holds parts of many messages, and the ledger accounts for each of them.
+#[test]
+fn ledgers_of_engines_that_pack_messages_close_over_links_with_faults() {
+    if !can_create_hosts() {
+        return;
+    }
+    let names = ["bare", "aal34", "aal5"];
+    let mut arguments = names.to_vec();
+    let more = words!("--no-calibration -w throughput --trial 200ms --blocks 1");
+    arguments.extend(more);
+    for (link, is_lost) in [("loss=2%,reorder=1%", true), ("corrupt=2%", false)] {
+        let link = format!("rate=100mbit,delay=1ms,{link}");
+        let run = linked(&Scratch::new(), &link, &arguments);
+        for trial in names.iter().flat_map(|name| trials_of(&run, name)) {
+            assert_eq!(
+                trial.status,
+                Status::Ok,
+                "{:?}: {}",
+                trial.cell,
+                trial.reason
+            );
+            let ledger = trial.ledger.expect("a ledger");
+            assert_eq!(ledger.unaccounted, 0, "{:?}: {ledger:?}", trial.cell);
+            let explained = match is_lost {
+                true => ledger.lost_link,
+                false => ledger.corrupt,
+            };
+            assert!(explained > 0, "{:?}: {ledger:?}", trial.cell);
+        }
+    }
+}
+
 #[test]
 fn links_and_loads_become_factors_of_cells() {
     if !can_create_hosts() {
