@@ -324,11 +324,11 @@ pub trait Circuit: Send {
     }
 
     /// Ends this direction: the peer's `recv` returns None after all data. A connectionless
-    /// transport can only flush.
+    /// transport can only flush; one of calls waits until the peer has them all.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` as for [`flush`](Circuit::flush); call again.
+    /// `WouldBlock` as for [`flush`](Circuit::flush); call again. Why calls failed.
     fn finish(&mut self) -> io::Result<()>;
 
     /// Flushes, then sleeps until the circuit may be ready or `deadline` is reached.

@@ -108,7 +108,7 @@ fn reliable_transports_survive_lossy_link() {
     }
     let scratch = Scratch::new();
     let link = "rate=20mbit,delay=1ms,loss=2%,reorder=1%,duplicate=1%";
-    let names = ["tcp", "xtp", "quic"];
+    let names = ["tcp", "xtp", "quic", "xtp-transaction", "vmtp"];
     let mut arguments = names.to_vec();
     arguments.extend(words!("--no-calibration -w throughput,delay --trial 200ms"));
     let run = linked(&scratch, link, &arguments);

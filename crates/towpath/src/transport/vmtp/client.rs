@@ -125,13 +125,14 @@ impl<W: Wire + Send + 'static> ClientCircuit<W> {
         Ok(())
     }
 
-    /// Waits until the copies of all datagrams have left.
-    fn send_last_copies(&mut self) -> io::Result<()> {
-        let deadline = Instant::now() + LAST_COPIES_WAIT;
+    /// Waits up to `limit` until all calls are answered, and the copies of all datagrams have left; fails with `late` when
+    /// they are not.
+    fn await_all(&mut self, limit: Duration, late: ErrorKind) -> io::Result<()> {
+        let deadline = Instant::now() + limit;
         while !self.calls.is_empty() {
             let rest = deadline.saturating_duration_since(Instant::now());
             if rest.is_zero() {
-                return Err(ErrorKind::TimedOut.into());
+                return Err(late.into());
             }
             self.await_oldest(rest)?;
         }
@@ -254,10 +255,10 @@ impl<W: Wire + Send + 'static> Circuit for ClientCircuit<W> {
         self.begin_unsent();
         self.end.endpoint.flush();
         self.reap()?;
-        if self.end.is_one_way {
-            return self.send_last_copies();
+        match self.end.is_one_way {
+            true => self.await_all(LAST_COPIES_WAIT, ErrorKind::TimedOut),
+            false => self.await_all(BLOCKING_TIMEOUT, ErrorKind::WouldBlock),
         }
-        Ok(())
     }
 
     fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {

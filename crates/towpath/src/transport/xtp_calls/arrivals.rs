@@ -76,6 +76,17 @@ impl IncomingMessage {
         }
     }
 
+    /// Waits up to `limit` until the peer has acknowledged what was sent.
+    /// Fails with `WouldBlock` while it has not, else why the association broke.
+    pub(super) fn drain(&mut self, limit: Duration) -> io::Result<()> {
+        match self.association.drain(limit) {
+            Err(error) if error.kind() == ErrorKind::TimedOut && !self.has_ended() => {
+                Err(would_block())
+            }
+            other => other,
+        }
+    }
+
     /// Whether the association is over, so that nothing more can come.
     fn has_ended(&self) -> bool {
         self.association.status().closed.is_some()

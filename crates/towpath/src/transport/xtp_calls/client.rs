@@ -3,8 +3,7 @@
 use super::arrivals::{IncomingMessage, ReceivedMessage};
 use super::circuit::CallEnd;
 use super::{CallEndpoint, CircuitConfig, OUTSTANDING_MAX, begin, would_block};
-use crate::contract::Interest;
-use crate::engine_circuit::CLOSE_TIMEOUT;
+use crate::contract::{BLOCKING_TIMEOUT, Interest};
 use crate::medium::UdpMedium;
 use crate::spare_endpoint::Spare;
 use engine_xtp::Xtp as Engine;
@@ -117,12 +116,12 @@ impl CallEnd for ClientEnd {
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        let deadline = Instant::now() + CLOSE_TIMEOUT;
+        let deadline = Instant::now() + BLOCKING_TIMEOUT;
         for call in &mut self.calls {
             // What the server has is acknowledged, or answered.
             if !call.association.is_acknowledged() {
                 let left = deadline.saturating_duration_since(Instant::now());
-                let _ = call.association.drain(left);
+                call.drain(left)?;
             }
         }
         Ok(())
