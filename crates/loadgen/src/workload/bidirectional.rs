@@ -2,6 +2,7 @@
 
 use super::connection::ConnectionRecorder;
 use super::message::Messages;
+use super::silence::Silence;
 use super::slices::SliceRecorder;
 use super::turns::TurnGate;
 use super::{WorkerFlags, is_retryable, sink, source};
@@ -122,21 +123,16 @@ fn drain(
     report: &mut CircuitReport,
     connectionless: bool,
 ) {
-    let path = Duration::from_nanos(job.path_delay_ns);
-    let silence = Duration::from_millis(if connectionless { 30 } else { 2000 }) + path;
-    let mut arrived_at = Instant::now();
-    let mut idle_since = None;
+    let mut silence = Silence::new(job, connectionless);
     loop {
         match circuit.recv(buffer) {
             Ok(Some(len)) => {
                 report.received += 1;
                 report.received_bytes += len as u64;
-                (arrived_at, idle_since) = (Instant::now(), None);
+                silence.end();
             }
             Err(error) if is_retryable(&error) => {
-                let is_given_up = arrived_at.elapsed() >= sink::END_TIMEOUT + path;
-                let is_over = sink::is_over(flags, &mut idle_since, silence);
-                if is_over || is_given_up || flags.is_stopped() {
+                if silence.is_over(flags, report) || flags.is_stopped() {
                     return;
                 }
             }

@@ -13,6 +13,7 @@ pub(crate) mod offered;
 pub mod responsive;
 pub(crate) mod sent_notice;
 pub(crate) mod server;
+pub mod silence;
 pub(crate) mod sink;
 pub mod slices;
 pub mod slowdown;

@@ -7,6 +7,7 @@
 use super::client::DelayRecorder;
 use super::connection::ConnectionRecorder;
 use super::message::{Messages, put_stamp, stamp};
+use super::silence::Silence;
 use super::slices::SliceRecorder;
 use super::{WorkerFlags, is_retryable, sink, source};
 use crate::clock::now_ns;
@@ -223,23 +224,16 @@ pub(crate) fn sink(
             ..Default::default()
         },
     };
-    let mut idle_since_ns = None;
+    let mut silence = Silence::new(job, connectionless);
     loop {
         match circuit.recv(&mut buffer) {
             Ok(Some(len)) => {
                 state.receive(&buffer[..len], stream);
-                idle_since_ns = None;
+                silence.end();
             }
             Ok(None) => break,
             Err(error) if is_retryable(&error) => {
-                let since = *idle_since_ns.get_or_insert_with(now_ns);
-                let limit_ns = job.path_delay_ns
-                    + if connectionless {
-                        15_000_000
-                    } else {
-                        2_000_000_000
-                    };
-                if flags.peer_sent().is_some() && now_ns() - since > limit_ns {
+                if silence.is_over(flags, &mut state.report) {
                     break;
                 }
             }

@@ -1,20 +1,13 @@
 //! Sink: receives until the end.
 
 use super::server::SPINS_PER_CHECK;
+use super::silence::Silence;
 use super::slices::SliceRecorder;
 use super::{RunLength, WorkerFlags, is_retryable};
 use crate::clock::now_ns;
 use control::{CircuitReport, Job};
 use std::io;
-use std::time::{Duration, Instant};
 use towpath::{Circuit, ReceiveCounts};
-
-/// Idle time that ends a connectionless circuit after the peer has finished, besides the path
-/// delay.
-const IDLE_TIMEOUT: Duration = Duration::from_millis(15);
-
-/// Idle time after which a circuit with an end-of-stream signal is given up.
-pub(super) const END_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Receives until the end of the stream, or until the peer is done and the circuit idle.
 pub(crate) fn run(
@@ -34,12 +27,7 @@ pub(crate) fn run(
         last_ns: start_ns,
         ..Default::default()
     };
-    let mut idle_since = None;
-    let wait = if connectionless {
-        IDLE_TIMEOUT
-    } else {
-        END_TIMEOUT
-    } + Duration::from_nanos(job.path_delay_ns);
+    let mut silence = Silence::new(job, connectionless);
     loop {
         let calls = slices.calls_allowed(report.last_ns, length.messages);
         let run = match job.busy_poll {
@@ -58,12 +46,12 @@ pub(crate) fn run(
                 };
                 length.adapt_after(calls, now_ns);
                 slices.record(report.last_ns, report.received, report.received_bytes);
-                idle_since = None;
+                silence.end();
                 slowdown.pause_at(now_ns);
             }
             Ok(None) => break,
             Err(error) if is_retryable(&error) => {
-                if is_over(flags, &mut idle_since, wait) {
+                if silence.is_over(flags, &mut report) {
                     break;
                 }
             }
@@ -122,17 +110,4 @@ fn has_all_messages(flags: &WorkerFlags, report: &CircuitReport) -> bool {
     flags
         .peer_sent()
         .is_some_and(|sent| report.received >= sent)
-}
-
-/// Whether the peer is done and the circuit has been idle for `wait`.
-pub(super) fn is_over(
-    flags: &WorkerFlags,
-    idle_since: &mut Option<Instant>,
-    wait: Duration,
-) -> bool {
-    if flags.peer_sent().is_none() {
-        return false;
-    }
-    let since = idle_since.get_or_insert_with(Instant::now).elapsed();
-    since >= wait
 }

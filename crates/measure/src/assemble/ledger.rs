@@ -4,7 +4,8 @@ use super::responsive;
 use super::view::{TrialView, is_stream};
 use crate::environment::EnvironmentReport;
 use control::caps::QUOTA_EXCEEDED;
-use control::{Limits, Workload};
+use control::{CircuitReport, Limits, Workload};
+use loadgen::workload::silence::END_AWAITED_S;
 use results::{Cpu, Ledger, Status, Trial};
 
 /// The ledger; None for the null transport, and where packets are discarded: their messages do not arrive.
@@ -234,10 +235,22 @@ fn ledger_fault(made: &Trial, view: &TrialView<'_>) -> Option<String> {
     let broken = ledger.delivered != ledger.sent || ledger.duplicates != 0;
     (reliable && broken).then(|| {
         format!(
-            "the ledger does not close: {} messages sent, {} delivered, {} duplicated",
-            ledger.sent, ledger.delivered, ledger.duplicates
+            "the ledger does not close: {} messages sent, {} delivered, {} duplicated{}",
+            ledger.sent,
+            ledger.delivered,
+            ledger.duplicates,
+            given_up(view).unwrap_or_default()
         )
     })
+}
+
+/// That a receiver left before the end of its circuit.
+fn given_up(view: &TrialView<'_>) -> Option<String> {
+    let awaited_s = |report: &CircuitReport| report.measures.get(END_AWAITED_S).copied();
+    let longest_s = view.circuits().filter_map(awaited_s).reduce(f64::max)?;
+    Some(format!(
+        "; a receiver heard nothing for {longest_s:.0} s after the last was sent, and left"
+    ))
 }
 
 #[cfg(test)]
