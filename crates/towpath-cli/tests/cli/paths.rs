@@ -30,6 +30,22 @@ fn raced_over_two(scratch: &Scratch, arguments: &[&str]) -> (String, RunData) {
     (said.out, run)
 }
 
+/// A trial of mptcp has data on both links, where the handshake of a subflow has a few hundred octets. On a busy machine one may be
+/// over before its second subflow is there.
+#[track_caller]
+fn has_sent_over_both_links(run: &RunData) {
+    let octets: Vec<[f64; 2]> = trials_of(run, "mptcp")
+        .iter()
+        .map(|trial| ["link_1_octets", "link_2_octets"].map(|name| evidence(trial, name)))
+        .collect();
+    let is_over_both = |trial: &[f64; 2]| trial.iter().all(|octets| *octets > 50_000.0);
+    assert!(octets.iter().any(is_over_both), "{octets:?}");
+    assert!(
+        octets.iter().all(|[first, _]| *first > 50_000.0),
+        "{octets:?}"
+    );
+}
+
 #[test]
 fn mptcp_sends_over_both_links_and_tcp_over_the_first() {
     if !can_create_hosts() || !has_mptcp() {
@@ -43,15 +59,9 @@ fn mptcp_sends_over_both_links_and_tcp_over_the_first() {
         assert_eq!(trial.evidence.get("link_2_octets"), Some(&0.0));
         assert_eq!(evidence(trial, "further_links_share"), 0.0);
     }
+    has_sent_over_both_links(&run);
     for trial in trials_of(&run, "mptcp") {
         assert_eq!(trial.status, Status::Ok, "{}", trial.reason);
-        // The handshake of a subflow has a few hundred octets; this is data.
-        assert!(evidence(trial, "link_1_octets") > 50_000.0);
-        assert!(
-            evidence(trial, "link_2_octets") > 50_000.0,
-            "{:?}",
-            trial.evidence
-        );
         let ledger = trial.ledger.expect("a ledger");
         assert_eq!(ledger.sent, ledger.delivered);
         assert_eq!(evidence(trial, "link_1_lost"), 0.0);
@@ -80,13 +90,9 @@ fn mptcp_over_ipv6_uses_both_links() {
     }
     let scratch = Scratch::new();
     let (_, run) = raced_over_two(&scratch, &["mptcp", "-6", "--no-report"]);
+    has_sent_over_both_links(&run);
     for trial in trials_of(&run, "mptcp") {
         assert_eq!(trial.status, Status::Ok, "{}", trial.reason);
-        assert!(
-            evidence(trial, "link_2_octets") > 50_000.0,
-            "{:?}",
-            trial.evidence
-        );
     }
 }
 
