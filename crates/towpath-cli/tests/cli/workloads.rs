@@ -285,14 +285,14 @@ fn modules_on_a_contestant_are_counted_in_the_result_of_a_race() {
 #[test]
 fn udp_loses_what_the_buffer_of_its_receiver_has_no_room_for() {
     let scratch = Scratch::new();
-    let loads = ["-w", "offered", "--rate", "100,30k", "--arrivals", "fixed"];
+    let loads = words!("-w throughput,offered --rate 100 --arrivals fixed");
     let buffer = ["udp", "--buffers", "4096", "--sizes", "1400"];
     let length = ["--trial", "300ms", "--no-control"];
     let run = race(&scratch, "run", &[&buffer[..], &loads, &length].concat());
     let trials = trials_of(&run, "udp");
-    let lost = |rate: &str| {
-        let mut of_rate = trials.iter();
-        let trial = of_rate.find(|trial| trial.cell.text("rate_per_s") == rate);
+    let lost = |workload: &str| {
+        let mut all = trials.iter();
+        let trial = all.find(|trial| trial.cell.workload() == workload);
         let trial = trial.expect("a load of its own");
         let ledger = trial.ledger.expect("a ledger");
         assert_eq!(ledger.lost_link, 0, "{ledger:?}");
@@ -305,5 +305,5 @@ fn udp_loses_what_the_buffer_of_its_receiver_has_no_room_for() {
         assert!((trial.metrics["loss_fraction"] - lost).abs() < 1e-9);
         ledger.lost_host
     };
-    assert!(lost("100") < lost("30000"));
+    assert!(lost("offered") < lost("throughput"));
 }
