@@ -34,6 +34,7 @@ impl Transport for SocketPair {
         Class {
             reliable: true,
             ordered: true,
+            duplicates: false,
             encrypted: false,
             stream: false,
             kernel: true,

@@ -414,6 +414,8 @@ pub struct Class {
     pub reliable: bool,
     /// Data arrive in the order sent.
     pub ordered: bool,
+    /// A message that the path duplicates arrives twice.
+    pub duplicates: bool,
     /// Payload is encrypted on the path.
     pub encrypted: bool,
     /// A byte stream without message boundaries.

@@ -22,6 +22,7 @@ use wire::trace::TraceLog;
 pub(crate) const CLASS: Class = Class {
     reliable: true,
     ordered: true,
+    duplicates: false,
     encrypted: false,
     stream: false,
     kernel: false,

@@ -25,13 +25,10 @@ pub(super) fn ledger(view: &TrialView<'_>) -> Option<Ledger> {
 fn one_way(view: &TrialView<'_>) -> Ledger {
     let sent = view.sent();
     let received = received(view, sent);
-    // A duplicate hides a loss in the totals. Reliable transports remove duplicates themselves.
-    let unreliable = view
-        .components()
-        .iter()
-        .any(|component| !component.class().reliable);
+    // A duplicate hides a loss in the totals. Engines remove those of the link themselves.
+    let arrive_twice = view.components().iter().any(|one| one.class().duplicates);
     let duplicated = view.data_link_stats().map_or(0, |link| link.duplicated);
-    let duplicated = if unreliable { duplicated } else { 0 };
+    let duplicated = if arrive_twice { duplicated } else { 0 };
     let duplicates = received.saturating_sub(sent).max(duplicated.min(received));
     let delivered = received - duplicates;
     let mut ledger = Ledger {
@@ -85,6 +82,8 @@ fn attribute_missing(ledger: &mut Ledger, view: &TrialView<'_>, dropped: u64) {
     }
     ledger.lost_host += take(dropped);
     ledger.in_flight = take(link.in_flight);
+    // Both copies of a frame are damaged, of which the link counts one, and the other as a duplicate that has arrived.
+    ledger.corrupt += take(link.corrupted.min(ledger.duplicates));
     if view.collected.environment.crosses_network {
         // Losses that no counter shows happened in the network.
         ledger.lost_link += take(u64::MAX);

@@ -135,7 +135,10 @@ fn ledgers_of_engines_that_pack_messages_close_over_links_with_faults() {
     let mut arguments = names.to_vec();
     let more = words!("--no-calibration -w throughput --trial 200ms --blocks 1");
     arguments.extend(more);
-    for (link, is_lost) in [("loss=2%,reorder=1%", true), ("corrupt=2%", false)] {
+    for (link, is_lost) in [
+        ("loss=2%,reorder=1%,duplicate=2%", true),
+        ("corrupt=2%", false),
+    ] {
         let link = format!("rate=100mbit,delay=1ms,{link}");
         let run = linked(&Scratch::new(), &link, &arguments);
         for trial in names.iter().flat_map(|name| trials_of(&run, name)) {
@@ -147,7 +150,8 @@ fn ledgers_of_engines_that_pack_messages_close_over_links_with_faults() {
                 trial.reason
             );
             let ledger = trial.ledger.expect("a ledger");
-            assert_eq!(ledger.unaccounted, 0, "{:?}: {ledger:?}", trial.cell);
+            let open = (ledger.unaccounted, ledger.duplicates);
+            assert_eq!(open, (0, 0), "{:?}: {ledger:?}", trial.cell);
             let explained = match is_lost {
                 true => ledger.lost_link,
                 false => ledger.corrupt,

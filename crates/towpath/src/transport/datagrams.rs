@@ -26,6 +26,7 @@ pub struct DatagramTransport {
 pub(crate) const UDP_CLASS: Class = Class {
     reliable: false,
     ordered: false,
+    duplicates: true,
     encrypted: false,
     stream: false,
     kernel: true,
@@ -43,6 +44,7 @@ pub(crate) const UDP_CLASS: Class = Class {
 /// The class of datagrams within a host.
 pub(crate) const UNIX_CLASS: Class = Class {
     reliable: true,
+    duplicates: false,
     ordered: true,
     flow_control: true,
     reach: Reach::Host,

@@ -35,6 +35,7 @@ impl Transport for Null {
     fn class(&self) -> Class {
         Class {
             ordered: true,
+            duplicates: false,
             kernel: false,
             connectionless: false,
             connects: false,

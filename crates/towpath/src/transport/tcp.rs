@@ -86,6 +86,7 @@ impl Transport for Tcp {
 pub(crate) const CLASS: Class = Class {
     reliable: true,
     ordered: true,
+    duplicates: false,
     encrypted: false,
     stream: true,
     kernel: true,

@@ -48,6 +48,8 @@ type Kept = &'static str;
 struct DescribedClass {
     reliable: bool,
     ordered: bool,
+    #[serde(default)]
+    duplicates: bool,
     encrypted: bool,
     stream: bool,
     kernel: bool,
