@@ -23,7 +23,7 @@
 //! ```
 //!
 //! Where both sides send, each says `SourceDone` while it still receives, and gets a `PeerDone` for the
-//! other's.
+//! other's, which may come after its own `Finished`. A worker exits when the controller closes the channel.
 //!
 //! Where several contestants of one host share its time, `GoInTurns` stands for `Go`, with the times of
 //! each [`Turn`].

@@ -1,6 +1,7 @@
 //! Races whose contestants take turns.
 
 use crate::support::{Scratch, is_valid_trial, race, towpath, trials_of};
+use loadgen::turn_schedule::{TURN_S, TurnPlan};
 use results::{RunData, Status, TURNS_SERIES, Trial};
 
 const SHORT: [&str; 8] = [
@@ -39,9 +40,6 @@ fn took_turns(trial: &Trial) {
     assert!(ledger.sent > 0);
 }
 
-/// A turn of at most 50 ms has 20 messages of the slowest contestant, by its pilot, or there are no turns.
-const TURN_MESSAGES_PER_S: f64 = 20.0 / 0.05;
-
 /// The trials of a workload ran back to back, since other tests left one contestant too little of the processors in its
 /// pilot: the pilot shows it, and the report says it.
 #[track_caller]
@@ -50,8 +48,9 @@ fn was_too_slow_for_turns(run: &RunData, workload: &str) {
     let own = pilots.filter(|trial| trial.cell.workload() == workload);
     let rates = own.filter_map(|trial| trial.metrics.get(results::metric::MESSAGES_PER_S).copied());
     let slowest = rates.fold(f64::INFINITY, f64::min);
-    assert!(
-        slowest < TURN_MESSAGES_PER_S,
+    assert_eq!(
+        TurnPlan::of(0.06, TURN_S, slowest),
+        None,
         "no turns in {workload}, though the slowest pilot had {slowest} messages/s"
     );
     assert!(report::html(run).contains("trials back to back: too few messages for a turn"));

@@ -44,8 +44,8 @@ pub(crate) const UDP_CLASS: Class = Class {
 /// The class of datagrams within a host.
 pub(crate) const UNIX_CLASS: Class = Class {
     reliable: true,
-    duplicates: false,
     ordered: true,
+    duplicates: false,
     flow_control: true,
     reach: Reach::Host,
     checksum: "none: memory",
