@@ -1,11 +1,13 @@
 //! All checks that must pass before a merge, cheapest first.
 
 mod beside;
+mod failures;
 
 use crate::lines::{Line, read_lines};
 use crate::skips::Skips;
 use crate::{fail, python, swarm, target, tidy};
 use beside::BesideTests;
+use failures::Failures;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -24,6 +26,9 @@ const SILENCE_MAX: Duration = Duration::from_secs(300);
 /// The same of the compiler, which prints a line per crate, and of test programs at the lowest priority, which may wait
 /// for a processor as long as others run.
 const SLOW_SILENCE_MAX: Duration = Duration::from_secs(1200);
+
+/// In which /proc counts processor time: USER_HZ, 100 on all architectures of today.
+const TICKS_PER_S: f64 = 100.0;
 
 /// Counts of passed and failed checks and tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,52 +51,105 @@ impl Tally {
     }
 }
 
+/// What a run says at its end.
+#[derive(Debug, Default)]
+struct Summary {
+    tally: Tally,
+    /// Names of the steps that failed.
+    failed: Vec<&'static str>,
+}
+
+impl Summary {
+    /// Runs a step and says how it ended.
+    fn step(&mut self, name: &'static str, run: impl FnOnce() -> Tally) {
+        println!("\n== {name}");
+        let start = Instant::now();
+        let start_cpu_s = children_cpu_s();
+        let tally = run();
+        let verdict = if tally.failed == 0 { "ok" } else { "FAILED" };
+        println!(
+            "== {name}: {verdict} ({:.1} s, {:.0} s of processors)",
+            start.elapsed().as_secs_f64(),
+            children_cpu_s() - start_cpu_s
+        );
+        if tally.failed > 0 {
+            self.failed.push(name);
+        }
+        self.tally.add(tally);
+    }
+
+    /// The last line is `N passed, N failed`; before it, what failed.
+    fn close(self, output: &TestOutput) -> ExitCode {
+        if !self.failed.is_empty() {
+            println!("\nFAILED: {}", self.failed.join(", "));
+            print!("{}", output.failures.text());
+        }
+        println!("{} passed, {} failed", self.tally.passed, self.tally.failed);
+        match self.tally.failed {
+            0 => ExitCode::SUCCESS,
+            _ => ExitCode::FAILURE,
+        }
+    }
+}
+
+/// What is read of all that tests print.
+#[derive(Debug, Default)]
+struct TestOutput {
+    skips: Skips,
+    failures: Failures,
+}
+
+impl TestOutput {
+    /// Takes a line; whether it is to be shown.
+    fn take(&mut self, line: &str) -> bool {
+        self.failures.take(line);
+        self.skips.take(line)
+    }
+}
+
 /// Runs all checks, even after a failure. The last line is `N passed, N failed`: the tests, and one
 /// for each other check.
 pub fn run(root: &Path) -> ExitCode {
     let start = Instant::now();
-    let mut tally = Tally::default();
-    tally.add(step("formatting", || cargo(root, "fmt --all --check")));
-    tally.add(step("tidy", || Tally::of(tidy::check(root))));
+    let mut summary = Summary::default();
+    let mut output = TestOutput::default();
+    let mut beside = BesideTests::new(root);
+    compile(root, &mut summary);
+    let tests = "test --locked --workspace --no-fail-fast -- --show-output";
+    summary.step("tests", || {
+        let mut tests = command(root, tests);
+        tests.env("RUST_TEST_THREADS", test_threads().to_string());
+        test(tests, SILENCE_MAX, &mut output, || beside.start())
+    });
+    summary.step("Python's wheel", || wheel(root));
+    summary.step("SCTP against other stacks", || {
+        interoperation(root, &mut output)
+    });
+    // From seeds of the commit, so that each run looks somewhere new.
+    summary.step("swarm", || Tally::of(swarm::check(root)));
+    summary.step("what ran beside the tests", || beside.finish(&mut output));
+    summary.step("tests that skip something", || {
+        Tally::of(output.skips.judge())
+    });
+    println!("\nall checks took {:.0} s", start.elapsed().as_secs_f64());
+    summary.close(&output)
+}
+
+/// The checks that compile, or need nothing that is compiled.
+fn compile(root: &Path, summary: &mut Summary) {
+    summary.step("formatting", || cargo(root, "fmt --all --check"));
+    summary.step("tidy", || Tally::of(tidy::check(root)));
     // Compiles what the next steps run; the libraries in tests have the features of the whole workspace.
     let compile = "test --locked --workspace --no-run --message-format json";
-    tally.add(step("clippy", || lint(command(root, compile))));
+    summary.step("clippy", || lint(command(root, compile)));
     // The fuzz targets are a separate workspace; no other step checks its lock file.
     let fuzz = "fetch --locked --manifest-path fuzz/Cargo.toml";
-    tally.add(step("lock file of the fuzz targets", || cargo(root, fuzz)));
-    tally.add(step("advisories", || advisories(root)));
+    summary.step("lock file of the fuzz targets", || cargo(root, fuzz));
+    summary.step("advisories", || advisories(root));
     // Tests of C programs link a library, and the swarm is an example; both were compiled with the tests.
     // Python's extension has no tests that Rust runs.
     let libraries = "build --locked --workspace --lib --examples --message-format json";
-    tally.add(step("libraries and examples", || {
-        lint(command(root, libraries))
-    }));
-    let mut skips = Skips::default();
-    let mut beside = BesideTests::new(root);
-    let tests = "test --locked --workspace --no-fail-fast -- --show-output";
-    tally.add(step("tests", || {
-        let mut tests = command(root, tests);
-        tests.env("RUST_TEST_THREADS", test_threads().to_string());
-        test(tests, SILENCE_MAX, &mut skips, || beside.start())
-    }));
-    tally.add(step("Python's wheel", || wheel(root)));
-    tally.add(step("SCTP against other stacks", || {
-        interoperation(root, &mut skips)
-    }));
-    // From seeds of the commit, so that each run looks somewhere new.
-    tally.add(step("swarm", || Tally::of(swarm::check(root))));
-    tally.add(step("what ran beside the tests", || {
-        beside.finish(&mut skips)
-    }));
-    tally.add(step("tests that skip something", || {
-        Tally::of(skips.judge())
-    }));
-    println!("\nall checks took {:.0} s", start.elapsed().as_secs_f64());
-    println!("{} passed, {} failed", tally.passed, tally.failed);
-    match tally.failed {
-        0 => ExitCode::SUCCESS,
-        _ => ExitCode::FAILURE,
-    }
+    summary.step("libraries and examples", || lint(command(root, libraries)));
 }
 
 /// The checks that need nothing but the processor. They run beside the tests, which wait for most of their time, and
@@ -99,41 +157,43 @@ pub fn run(root: &Path) -> ExitCode {
 pub fn run_beside_tests(root: &Path) -> ExitCode {
     // A process may always become nicer.
     let _ = rustix::process::nice(19);
-    let mut tally = Tally::default();
+    let mut summary = Summary::default();
+    let mut output = TestOutput::default();
     let doc = "doc --locked --workspace --no-deps --document-private-items";
-    tally.add(step("documentation", || {
+    summary.step("documentation", || {
         Tally::of(succeeds(command(root, doc).env_remove(WRAPPER)))
-    }));
+    });
     for (name, package) in [
         ("models of the wake-ups", "towpath-driver"),
         ("models of the rings", "towpath-channel"),
     ] {
-        tally.add(step(name, || models(root, package)));
+        summary.step(name, || models(root, package, &mut output));
     }
-    println!("{} passed, {} failed", tally.passed, tally.failed);
+    // Its output is read by who runs it.
+    summary.close(&TestOutput::default());
     ExitCode::SUCCESS
 }
 
 /// The models of a package, for which loom takes the place of threads and locks.
-fn models(root: &Path, package: &str) -> Tally {
+fn models(root: &Path, package: &str, output: &mut TestOutput) -> Tally {
     let tests = format!("test --locked -p {package} --lib --features loom");
     if !succeeds(&mut command(root, &format!("{tests} --no-run"))) {
         return Tally::of(false);
     }
     let models = command(root, &format!("{tests} models"));
-    test(models, SLOW_SILENCE_MAX, &mut Skips::default(), || ())
+    test(models, SLOW_SILENCE_MAX, output, || ())
 }
 
-fn step(name: &str, run: impl FnOnce() -> Tally) -> Tally {
-    println!("\n== {name}");
-    let start = Instant::now();
-    let tally = run();
-    let verdict = if tally.failed == 0 { "ok" } else { "FAILED" };
-    println!(
-        "== {name}: {verdict} ({:.1} s)",
-        start.elapsed().as_secs_f64()
-    );
-    tally
+/// Seconds of processors of the children that have ended, and of theirs.
+fn children_cpu_s() -> f64 {
+    // proc(5): cutime and cstime are the 16th and 17th field, the first after the name in brackets is the third.
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    let ticks: Vec<u64> = fields
+        .split_whitespace()
+        .map(|field| field.parse().unwrap_or(0))
+        .collect();
+    ticks.iter().skip(13).take(2).sum::<u64>() as f64 / TICKS_PER_S
 }
 
 /// Tests at a time: those of the program, which take longest, wait for half of their time.
@@ -225,7 +285,7 @@ fn wheel(root: &Path) -> Tally {
 }
 
 /// SCTP against other stacks, in a workspace of its own, whose packages may be out of reach.
-fn interoperation(root: &Path, skips: &mut Skips) -> Tally {
+fn interoperation(root: &Path, output: &mut TestOutput) -> Tally {
     let manifest = "--manifest-path xtask/peers/sctp/Cargo.toml";
     let fetched = command(root, &format!("fetch --locked {manifest}")).output();
     if !fetched.is_ok_and(|output| output.status.success()) {
@@ -245,7 +305,7 @@ fn interoperation(root: &Path, skips: &mut Skips) -> Tally {
     if !succeeds(&mut in_target("--no-run")) {
         return Tally::of(false);
     }
-    test(in_target("-- --show-output"), SILENCE_MAX, skips, || ())
+    test(in_target("-- --show-output"), SILENCE_MAX, output, || ())
 }
 
 /// Runs tests that are compiled, and counts them and what they skip. A test program that prints nothing for `silence_max`
@@ -254,14 +314,14 @@ fn interoperation(root: &Path, skips: &mut Skips) -> Tally {
 fn test(
     mut command: Command,
     silence_max: Duration,
-    skips: &mut Skips,
+    output: &mut TestOutput,
     mut is_compiled: impl FnMut(),
 ) -> Tally {
     let mut tally = Tally::default();
     let ended_well = read_lines(&mut command, silence_max, |line| match line {
         Line::Printed(line) => {
             is_compiled();
-            if skips.take(line) {
+            if output.take(line) {
                 println!("{line}");
             }
             tally.add(parse_test_result(line).unwrap_or_default());

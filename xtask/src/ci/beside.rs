@@ -1,7 +1,6 @@
 //! Checks in a process of their own beside the tests.
 
-use super::{Tally, parse_counts};
-use crate::skips::Skips;
+use super::{Tally, TestOutput, parse_counts};
 use crate::{fail, target};
 use std::fs::File;
 use std::io;
@@ -29,15 +28,19 @@ impl BesideTests {
         self.child.get_or_insert_with(|| start(printed));
     }
 
-    /// Waits for its end, prints what it printed and gives what it counted.
-    pub(super) fn finish(mut self, skips: &mut Skips) -> Tally {
+    /// Waits for its end and gives what it counted; prints how its steps ended, and all that it printed if one failed.
+    pub(super) fn finish(mut self, output: &mut TestOutput) -> Tally {
         self.start();
         let ended = self.child.map(|child| child.and_then(|mut one| one.wait()));
         let text = std::fs::read_to_string(&self.printed).unwrap_or_default();
-        for line in text.lines().filter(|line| skips.take(line)) {
-            println!("{line}");
+        let counted = text.lines().last().and_then(parse_counts);
+        let is_clean = counted.is_some_and(|tally| tally.failed == 0);
+        for line in text.lines().filter(|line| output.take(line)) {
+            if !is_clean || line.starts_with("== ") {
+                println!("{line}");
+            }
         }
-        match (ended, text.lines().last().and_then(parse_counts)) {
+        match (ended, counted) {
             (Some(Ok(status)), Some(tally)) if status.success() => tally,
             (ended, _) => {
                 fail(&format!(
