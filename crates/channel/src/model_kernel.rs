@@ -16,6 +16,21 @@ loom::lazy_static! {
     static ref BUCKET: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
 }
 
+/// The name of the variable with a number of untimely switches, more of which take longer.
+const SWITCHES: &str = "TOWPATH_MODEL_SWITCHES";
+
+/// Runs a model in all orders that have at most so many switches of a thread that could go on, or as many as the user of
+/// the tests wants.
+pub(crate) fn model(switches: usize, run: impl Fn() + Sync + Send + 'static) {
+    let wanted = std::env::var(SWITCHES).ok().map(|word| {
+        word.parse()
+            .unwrap_or_else(|_| panic!("{SWITCHES} is a number, not '{word}'"))
+    });
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(wanted.unwrap_or(switches));
+    builder.check(run);
+}
+
 fn lock() -> MutexGuard<'static, ()> {
     BUCKET
         .0

@@ -2,6 +2,7 @@
 
 use super::{AnycastReceiver, AnycastSender};
 use crate::fanout::test_kit::{LONG, modelled};
+use crate::kernel;
 
 /// What a thread with a receiver of `most` messages, or until the end, gets.
 fn receiving(mut receiver: AnycastReceiver, most: usize) -> loom::thread::JoinHandle<Vec<u8>> {
@@ -21,9 +22,7 @@ fn receiving(mut receiver: AnycastReceiver, most: usize) -> loom::thread::JoinHa
 /// Sends `messages` through a ring of `slots` to so many receivers, with at most so many untimely switches: each message comes to one of
 /// them, in order at each.
 fn model(switches: usize, slots: u32, receivers: usize, messages: u8, most: usize) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(switches);
-    builder.check(move || {
+    kernel::model(switches, move || {
         let (mut sender, receivers): (AnycastSender, _) = modelled(slots, receivers);
         let receivers = receivers.into_iter();
         let threads: Vec<_> = receivers.map(|one| receiving(one, most)).collect();

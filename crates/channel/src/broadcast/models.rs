@@ -2,6 +2,7 @@
 
 use super::{BroadcastReceiver, BroadcastSender};
 use crate::fanout::test_kit::{LONG, modelled};
+use crate::kernel;
 
 /// A receiver that gets `count` messages, and is closed after that.
 fn receiving(mut receiver: BroadcastReceiver, count: u8) -> loom::thread::JoinHandle<()> {
@@ -15,9 +16,7 @@ fn receiving(mut receiver: BroadcastReceiver, count: u8) -> loom::thread::JoinHa
 
 /// Sends `messages` through a ring of `slots` to so many receivers, with at most so many untimely switches.
 fn model(switches: usize, slots: u32, receivers: usize, messages: u8) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(switches);
-    builder.check(move || {
+    kernel::model(switches, move || {
         let (mut sender, receivers): (BroadcastSender, _) = modelled(slots, receivers);
         let receivers = receivers.into_iter();
         let threads: Vec<_> = receivers.map(|one| receiving(one, messages)).collect();

@@ -2,6 +2,7 @@
 
 use super::{GatherReceiver, GatherSender, Gathered, Places};
 use crate::geometry::Geometry;
+use crate::kernel;
 use crate::sys::Segment;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -31,9 +32,7 @@ fn receive(receiver: &mut GatherReceiver) -> (u32, u8) {
 }
 
 fn model(run: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(2);
-    builder.check(run);
+    kernel::model(2, run);
 }
 
 /// Both messages arrive, each with its sender's number, and a receiver that sleeps is woken.

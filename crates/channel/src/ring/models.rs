@@ -5,6 +5,7 @@
 
 use super::{Arrival, ChannelReceiver, ChannelSender};
 use crate::geometry::Geometry;
+use crate::kernel;
 use crate::sys::Segment;
 use crate::wait::{SLEEP_MAX, Signal};
 use loom::thread;
@@ -18,11 +19,8 @@ const MESSAGES: u8 = 3;
 
 const LEN: usize = 8;
 
-/// Runs a model with at most so many switches of a thread that could go on, as those of the driver.
 fn model(run: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(run);
+    kernel::model(2, run);
 }
 
 fn geometry() -> Geometry {
