@@ -59,6 +59,10 @@ impl Transport for TcpNarrow {
     fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         tcp().connect(rendezvous, index, &narrow(options))
     }
+
+    towpath::usual_transport! {
+        class_with is_one_to_many only_answers is_one_way sends_unanswered carries_empty option_to_many message_max connect_all connect_to_many
+    }
 }
 
 fn main() -> ExitCode {

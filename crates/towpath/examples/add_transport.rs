@@ -69,6 +69,10 @@ impl Transport for SocketPair {
         let far = far.ok_or(io::ErrorKind::NotFound)?.try_clone()?;
         Ok(Box::new(End::new(far.into())?))
     }
+
+    towpath::usual_transport! {
+        class_with is_one_to_many only_answers is_one_way sends_unanswered carries_empty option_to_many message_max options check_options connect_all connect_to_many
+    }
 }
 
 /// The accepting side.
@@ -142,8 +146,8 @@ impl Circuit for End {
         self.read(buffer, false)
     }
 
-    // `send`, `recv` and the runs have default implementations, built on the two above and `wait`.
-    // A transport whose system calls can block overrides them, as here.
+    // `send`, `recv` and the runs can be had of the two above and `wait`, as `usual_circuit!` below. A transport whose
+    // system calls can block has its own, as here.
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         self.read(buffer, true)
     }
@@ -200,15 +204,17 @@ impl Circuit for End {
         Some(self.socket.as_fd())
     }
 
-    // Read back the options in effect; do not repeat the requested ones.
     // No connection, no state of one.
     fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo> {
         Err("has no connection")
     }
 
+    // Read back the options in effect; do not repeat the requested ones.
     fn effective(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
+
+    towpath::usual_circuit! { send send_run send_shared_run recv_run flush next_deadline counts }
 }
 
 fn main() -> io::Result<()> {

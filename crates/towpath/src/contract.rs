@@ -3,7 +3,6 @@
 use crate::Options;
 pub use crate::connection_info::{ConnectionInfo, NoConnectionInfo};
 pub use crate::runs::ReceiveCounts;
-use crate::runs::{receive_run, send_each};
 pub use crate::sharing::Sharing;
 pub use driver::{ArrivalPiece, LentArrival, Part, Reserved};
 pub use engine::{Note, Reliability};
@@ -23,7 +22,7 @@ pub type CircuitResult = io::Result<Box<dyn Circuit>>;
 /// All circuits of a job, or why one of them could not be opened.
 pub type CircuitsResult = io::Result<Vec<Box<dyn Circuit>>>;
 
-/// A way to move messages between two processes.
+/// A way to move messages between two processes. No method has a default body; what most answer is in [`usual`](crate::usual).
 pub trait Transport: Send + Sync {
     /// Its name on the command line and in results.
     fn name(&self) -> &'static str;
@@ -35,55 +34,39 @@ pub trait Transport: Send + Sync {
     fn class(&self) -> Class;
 
     /// The class of circuits that have the transport-specific options `own`.
-    fn class_with(&self, _own: &BTreeMap<String, String>) -> Class {
-        self.class()
-    }
+    fn class_with(&self, own: &BTreeMap<String, String>) -> Class;
 
     /// Whether one end sends to several receivers. Only the connecting side sends; a message counts
     /// as received when all receivers have it.
-    fn is_one_to_many(&self) -> bool {
-        false
-    }
+    fn is_one_to_many(&self) -> bool;
 
     /// Whether the listening side sends only in answer to a message of the connecting side, one
     /// message each.
-    fn only_answers(&self) -> bool {
-        false
-    }
+    fn only_answers(&self) -> bool;
 
     /// Whether only the connecting side sends, with options `own` of this transport: nothing answers,
     /// and no workload that needs an answer runs.
-    fn is_one_way(&self, _own: &BTreeMap<String, String>) -> bool {
-        false
-    }
+    fn is_one_way(&self, own: &BTreeMap<String, String>) -> bool;
 
     /// Whether an engine in the user's process sends for circuits with options `own` and waits for nothing that comes back, so that
     /// its packets may be discarded ([`Options::discard`]).
-    fn sends_unanswered(&self, _own: &BTreeMap<String, String>) -> bool {
-        false
-    }
+    fn sends_unanswered(&self, own: &BTreeMap<String, String>) -> bool;
 
     /// Whether an empty message of circuits with options `own` arrives as one: not on a byte stream, and not where it would be an end.
-    fn carries_empty(&self, own: &BTreeMap<String, String>) -> bool {
-        !self.class_with(own).stream
-    }
+    fn carries_empty(&self, own: &BTreeMap<String, String>) -> bool;
 
     /// The option, as name and value, by which one circuit with options `own` of this transport sends to several listeners
     /// ([`connect_to_many`](Transport::connect_to_many)); both ends have to be given it. None where each listener
     /// has a circuit of its own.
     fn option_to_many(
         &self,
-        _own: &BTreeMap<String, String>,
-        _sharing: Sharing,
-    ) -> Option<(&'static str, &'static str)> {
-        None
-    }
+        own: &BTreeMap<String, String>,
+        sharing: Sharing,
+    ) -> Option<(&'static str, &'static str)>;
 
     /// Bytes of the longest message that the protocol carries, whatever the path; None where a path or
     /// a buffer decides, or nothing.
-    fn message_max(&self) -> Option<u64> {
-        None
-    }
+    fn message_max(&self) -> Option<u64>;
 
     /// Whether this host can run it with `options`.
     ///
@@ -93,9 +76,7 @@ pub trait Transport: Send + Sync {
     fn available(&self, options: &Options) -> Result<(), Unavailable>;
 
     /// The options of this transport alone, allowed in [`Options::transport_specific`].
-    fn options(&self) -> &[OptionHelp] {
-        &[]
-    }
+    fn options(&self) -> &[OptionHelp];
 
     /// Checks [`Options::transport_specific`], names and values, so that a race refuses a wrong
     /// option before it starts.
@@ -103,9 +84,7 @@ pub trait Transport: Send + Sync {
     /// # Errors
     ///
     /// A sentence that names the option and its valid values.
-    fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
-        check_names(self.name(), self.options(), own)
-    }
+    fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String>;
 
     /// Listens on a free port or name.
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>>;
@@ -115,11 +94,7 @@ pub trait Transport: Send + Sync {
 
     /// Opens all `options.circuits` to a listener, in order. With [`Options::share_endpoint`] those
     /// of transactions are entities of one endpoint; the listener's options must say the same.
-    fn connect_all(&self, rendezvous: &Rendezvous, options: &Options) -> CircuitsResult {
-        (0..options.circuits)
-            .map(|index| self.connect(rendezvous, index, options))
-            .collect()
-    }
+    fn connect_all(&self, rendezvous: &Rendezvous, options: &Options) -> CircuitsResult;
 
     /// Opens one circuit to several listeners, which sends each message to all of them, or to one, and receives nothing. All have the
     /// option of [`option_to_many`](Transport::option_to_many).
@@ -127,10 +102,7 @@ pub trait Transport: Send + Sync {
     /// # Errors
     ///
     /// `Unsupported` for a transport without such circuits; else those of [`connect`](Transport::connect).
-    fn connect_to_many(&self, _rendezvous: &[Rendezvous], _options: &Options) -> CircuitResult {
-        let text = format!("{} has a circuit for each listener", self.name());
-        Err(io::Error::new(io::ErrorKind::Unsupported, text))
-    }
+    fn connect_to_many(&self, rendezvous: &[Rendezvous], options: &Options) -> CircuitResult;
 }
 
 /// Whether a transport called `name` has every option of `own` among `options`.
@@ -186,7 +158,8 @@ pub trait Listener: Send {
     fn accept(&mut self, deadline: Instant) -> CircuitResult;
 }
 
-/// One end of a circuit. All calls are made from one thread.
+/// One end of a circuit. All calls are made from one thread. No method has a default body; what most answer is in
+/// [`usual`](crate::usual).
 ///
 /// Measuring loops call [`send_shared_run`](Circuit::send_shared_run) and
 /// [`recv_run`](Circuit::recv_run): one dynamically dispatched call for many messages; the calls
@@ -213,61 +186,27 @@ pub trait Circuit: Send {
     /// # Errors
     ///
     /// `WouldBlock` after [`BLOCKING_TIMEOUT`]; nothing was sent then.
-    fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        let deadline = Instant::now() + BLOCKING_TIMEOUT;
-        loop {
-            match self.try_send(message) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.wait(Interest::Write, deadline)?;
-                }
-                other => return other,
-            }
-            if Instant::now() >= deadline {
-                return Err(io::ErrorKind::WouldBlock.into());
-            }
-        }
-    }
+    fn send(&mut self, message: &[u8]) -> io::Result<()>;
 
     /// Receives one message, or at least one byte of a stream, blocking. None: end of stream.
     ///
     /// # Errors
     ///
     /// `WouldBlock` after [`BLOCKING_TIMEOUT`].
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        let mut deadline = None;
-        loop {
-            match self.try_recv(buffer) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let deadline =
-                        *deadline.get_or_insert_with(|| Instant::now() + BLOCKING_TIMEOUT);
-                    if Instant::now() >= deadline {
-                        return Err(error);
-                    }
-                    self.wait(Interest::Read, deadline)?;
-                }
-                other => return other,
-            }
-        }
-    }
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>>;
 
     /// Sends `message` up to `count` times, blocking; returns how many were sent, at least one.
     /// Errors are those of [`send`](Circuit::send), if the first message could not be sent.
-    fn send_run(&mut self, message: &[u8], count: usize) -> io::Result<usize> {
-        send_each(count, || self.send(message))
-    }
+    fn send_run(&mut self, message: &[u8], count: usize) -> io::Result<usize>;
 
     /// [`send_run`](Circuit::send_run) from shared, immutable memory. A transport with zero-copy
     /// send transmits from it directly, and releases its reference when the peer has the message.
     /// Errors are those of [`send`](Circuit::send), if the first message could not be sent.
-    fn send_shared_run(&mut self, message: &Arc<[u8]>, count: usize) -> io::Result<usize> {
-        self.send_run(message, count)
-    }
+    fn send_shared_run(&mut self, message: &Arc<[u8]>, count: usize) -> io::Result<usize>;
 
     /// Receives up to `calls` times, blocking. None: end of stream. What arrived may lie elsewhere and only be counted.
     /// Errors are those of [`recv`](Circuit::recv), if the first call received nothing.
-    fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<ReceiveCounts>> {
-        receive_run(calls, || self.recv(buffer))
-    }
+    fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<ReceiveCounts>>;
 
     /// Sends one message whole with what travels with it, blocking. With a note that says nothing
     /// it is [`send`](Circuit::send).
@@ -319,9 +258,7 @@ pub trait Circuit: Send {
     /// # Errors
     ///
     /// `WouldBlock` when some data could not be sent within [`BLOCKING_TIMEOUT`].
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    fn flush(&mut self) -> io::Result<()>;
 
     /// Ends this direction: the peer's `recv` returns None after all data. A connectionless
     /// transport can only flush; one of calls waits until the peer has them all.
@@ -335,14 +272,10 @@ pub trait Circuit: Send {
     fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()>;
 
     /// A descriptor for poll in the caller's own event loop.
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
+    fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
     /// When the circuit must be called next for its timers.
-    fn next_deadline(&self) -> Option<Instant> {
-        None
-    }
+    fn next_deadline(&self) -> Option<Instant>;
 
     /// Options in effect, read back from the system: `congestion`, `send_buffer`,
     /// `receive_buffer`, `nodelay`, `segmentation`, ...
@@ -359,9 +292,7 @@ pub trait Circuit: Send {
     /// Counters of the transport: `retransmissions`, `receive_drops`, `packets_sent`,
     /// `packets_received`, `send_calls`, `receive_calls` (system calls, failed ones included),
     /// `no_buffers` (sends refused with ENOBUFS), ... A counter that is not available is left out.
-    fn counts(&self) -> BTreeMap<String, u64> {
-        BTreeMap::new()
-    }
+    fn counts(&self) -> BTreeMap<String, u64>;
 }
 
 /// The readiness that [`Circuit::wait`] waits for.

@@ -434,6 +434,8 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
         }
         counts
     }
+
+    crate::usual_circuit! { send_run next_deadline }
 }
 
 /// What an engine, its wire and the layer between them count, by the names of [`Circuit::counts`].

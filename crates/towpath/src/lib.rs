@@ -27,6 +27,7 @@
 //! * [`options`] - the options of listeners and circuits, and what an unset option means.
 //! * [`parts`] - for transports: messages longer than a buffer, and what a transport without notes or
 //!   memory of its own answers.
+//! * [`usual`] - what most transports and circuits answer, by name.
 //! * [`registry`] - all transports of this build, and how to add one.
 //! * [`push`] - modules of a stream between the user of a circuit and its transport.
 //! * `transport/` - one file per transport.
@@ -90,6 +91,7 @@ pub mod tunnel;
 mod udp_links;
 mod udp_offloads;
 mod unix_socket;
+pub mod usual;
 pub mod vmtp;
 pub mod xti_carrier;
 mod xti_sctp;

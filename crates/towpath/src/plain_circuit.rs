@@ -57,4 +57,6 @@ impl Circuit for PlainCircuit {
         }
         effective
     }
+
+    crate::usual_circuit! { send_run send_shared_run recv_run flush next_deadline }
 }

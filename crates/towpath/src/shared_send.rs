@@ -134,4 +134,6 @@ impl<S: SharedSender> Circuit for SharedSendCircuit<S> {
         fn descriptor(&self) -> Option<BorrowedFd<'_>>;
         fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo>;
     }
+
+    crate::usual_circuit! { send_run recv_run next_deadline }
 }

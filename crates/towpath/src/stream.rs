@@ -149,4 +149,6 @@ impl Circuit for StreamCircuit {
         (self.readback.counts)(&self.socket, &mut counts);
         counts
     }
+
+    crate::usual_circuit! { send_run send_shared_run recv_run next_deadline }
 }

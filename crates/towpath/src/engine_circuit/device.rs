@@ -250,4 +250,6 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for DevicePair<E, W> {
         fn effective(&self) -> BTreeMap<String, String>;
         fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo>;
     }
+
+    crate::usual_circuit! { send_run descriptor next_deadline }
 }

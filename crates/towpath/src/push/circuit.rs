@@ -468,4 +468,6 @@ impl Circuit for PushedCircuit {
         self.reports.iter().for_each(|report| report(&mut counts));
         counts
     }
+
+    crate::usual_circuit! { send_run }
 }

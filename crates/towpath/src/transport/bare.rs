@@ -50,6 +50,10 @@ impl Transport for Bare {
     fn connect(&self, rendezvous: &Rendezvous, index: usize, options: &Options) -> CircuitResult {
         engine_circuit::connect(&UdpMedium, (rendezvous, index), options, |_| setup(options))
     }
+
+    crate::usual_transport! {
+        class_with is_one_to_many only_answers is_one_way sends_unanswered carries_empty option_to_many message_max options check_options connect_all connect_to_many
+    }
 }
 
 fn setup(options: &Options) -> EngineSetup<Engine> {

@@ -152,6 +152,10 @@ impl Transport for DatagramTransport {
         let socket = DatagramSocket::connect(&self.kind, rendezvous, index, options)?;
         (self.make_circuit)(socket, options)
     }
+
+    crate::usual_transport! {
+        class_with is_one_to_many only_answers is_one_way sends_unanswered carries_empty option_to_many message_max options check_options connect_all connect_to_many
+    }
 }
 
 fn always(_options: &Options) -> Result<(), Unavailable> {

@@ -123,4 +123,8 @@ impl Transport for IpStreams {
         let peer = inet::encode(peer);
         Ok(Box::new(DatagramCircuit::new(Arc::new(end), peer)))
     }
+
+    crate::usual_transport! {
+        class_with is_one_to_many only_answers is_one_way sends_unanswered carries_empty option_to_many message_max connect_all connect_to_many
+    }
 }

@@ -145,6 +145,10 @@ impl Transport for Loopback {
         connected.map_err(|error| xti_words::connect_error(&end, error))?;
         Ok(self.circuit(end, options))
     }
+
+    crate::usual_transport! {
+        class_with is_one_to_many only_answers is_one_way sends_unanswered option_to_many message_max connect_all connect_to_many
+    }
 }
 
 struct LoopListener {

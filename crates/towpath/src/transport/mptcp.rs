@@ -59,6 +59,10 @@ impl Transport for Mptcp {
         let end = tcp::connect(rendezvous, options, Protocol::MPTCP)?;
         Ok(Box::new(require_mptcp(end)?))
     }
+
+    crate::usual_transport! {
+        class_with is_one_to_many only_answers is_one_way sends_unanswered carries_empty option_to_many message_max options check_options connect_all connect_to_many
+    }
 }
 
 #[derive(Debug)]

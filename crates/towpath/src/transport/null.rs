@@ -59,6 +59,10 @@ impl Transport for Null {
             message_len: options.message_len,
         }))
     }
+
+    crate::usual_transport! {
+        class_with is_one_to_many only_answers is_one_way sends_unanswered carries_empty option_to_many message_max options check_options connect_all connect_to_many
+    }
 }
 
 impl Listener for NullCircuit {
@@ -118,4 +122,6 @@ impl Circuit for NullCircuit {
     fn effective(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
+
+    crate::usual_circuit! { recv send_run send_shared_run recv_run flush descriptor next_deadline counts }
 }

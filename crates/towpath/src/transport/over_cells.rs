@@ -295,4 +295,6 @@ impl Transport for OverCells {
         fn message_max(&self) -> Option<u64>;
         fn available(&self, options: &Options) -> Result<(), Unavailable>;
     }
+
+    crate::usual_transport! { option_to_many connect_to_many }
 }

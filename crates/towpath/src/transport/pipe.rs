@@ -71,6 +71,10 @@ impl Transport for Pipe {
         let ends = (reads.try_clone()?, writes.try_clone()?);
         Ok(Box::new(PipeCircuit::new(ends, options)))
     }
+
+    crate::usual_transport! {
+        class_with is_one_to_many only_answers is_one_way sends_unanswered carries_empty option_to_many message_max options check_options connect_all connect_to_many
+    }
 }
 
 /// Blocking receives that poll before they read, after a read returned EAGAIN. A reader that always
@@ -308,4 +312,6 @@ impl Circuit for PipeCircuit {
     fn counts(&self) -> BTreeMap<String, u64> {
         parts::call_counts((self.send_calls, self.receive_calls))
     }
+
+    crate::usual_circuit! { send_run send_shared_run recv_run next_deadline }
 }

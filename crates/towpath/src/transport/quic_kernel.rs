@@ -48,6 +48,10 @@ impl Transport for QuicKernel {
     fn connect(&self, _: &Rendezvous, _: usize, _: &Options) -> CircuitResult {
         Err(unsupported())
     }
+
+    crate::usual_transport! {
+        class_with is_one_to_many only_answers is_one_way sends_unanswered carries_empty option_to_many message_max options check_options connect_all connect_to_many
+    }
 }
 
 /// Why it does not run, by what came of opening a socket.

@@ -127,6 +127,10 @@ impl Transport for RawEther {
         let header = Some(socket.header(peer));
         Ok(Box::new(RawEtherCircuit::new(socket, header, frames)))
     }
+
+    crate::usual_transport! {
+        is_one_to_many only_answers is_one_way sends_unanswered carries_empty option_to_many message_max connect_all connect_to_many
+    }
 }
 
 fn open(options: &Options) -> io::Result<EtherSocket> {
@@ -364,4 +368,6 @@ impl Circuit for RawEtherCircuit {
         parts::add_receive_drops(drops.ok(), &mut counts);
         counts
     }
+
+    crate::usual_circuit! { send_shared_run flush next_deadline }
 }

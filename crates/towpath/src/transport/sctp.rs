@@ -124,6 +124,10 @@ impl Transport for Sctp {
             false => engine_circuit::connect_again(&UdpMedium, to, options, setup),
         }
     }
+
+    crate::usual_transport! {
+        is_one_to_many only_answers is_one_way sends_unanswered option_to_many message_max connect_all connect_to_many
+    }
 }
 
 /// The options of `sctp-rawip`: without those for UDP.
@@ -213,6 +217,10 @@ impl Transport for SctpRawIp {
         engine_circuit::connect(&IP, (rendezvous, index), options, |port| {
             ip_setup(&settings, port)
         })
+    }
+
+    crate::usual_transport! {
+        is_one_to_many only_answers is_one_way sends_unanswered option_to_many message_max connect_all connect_to_many
     }
 }
 

@@ -82,6 +82,10 @@ impl Transport for SctpKernel {
         socket::connect(&socket, &SockAddr::from(address), timeout)?;
         Ok(Box::new(SctpCircuit::new(socket)))
     }
+
+    crate::usual_transport! {
+        class_with is_one_to_many only_answers is_one_way sends_unanswered option_to_many message_max options check_options connect_all connect_to_many
+    }
 }
 
 fn new_socket(address: SocketAddr, options: &Options) -> io::Result<Socket> {
@@ -207,4 +211,6 @@ impl Circuit for SctpCircuit {
     fn counts(&self) -> BTreeMap<String, u64> {
         parts::call_counts((self.send_calls, self.receive_calls))
     }
+
+    crate::usual_circuit! { send_run send_shared_run recv_run flush next_deadline }
 }

@@ -159,6 +159,8 @@ impl Transport for Shm {
             _ => admitting::<Broadcast>(rendezvous, options, self.signal),
         }
     }
+
+    crate::usual_transport! { is_one_to_many only_answers sends_unanswered carries_empty message_max connect_all }
 }
 
 /// The sending end of a ring, with each listener admitted to it.
@@ -431,4 +433,6 @@ impl Circuit for ShmCircuit {
         let sends = 1 + sender + self.finished_calls;
         parts::call_counts((sends, 1 + self.receiver.system_calls()))
     }
+
+    crate::usual_circuit! { send_shared_run recv_run flush descriptor next_deadline }
 }

@@ -152,4 +152,6 @@ impl Circuit for LentCircuit {
         fn connection_info(&self) -> Result<ConnectionInfo, NoConnectionInfo>;
         fn counts(&self) -> BTreeMap<String, u64>;
     }
+
+    crate::usual_circuit! { send_run flush descriptor next_deadline }
 }

@@ -279,4 +279,6 @@ impl Circuit for ModularCircuit {
             ("records_damaged".into(), losses.damaged),
         ])
     }
+
+    crate::usual_circuit! { send_run send_shared_run recv_run descriptor next_deadline }
 }

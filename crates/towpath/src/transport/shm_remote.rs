@@ -94,6 +94,10 @@ impl Transport for ShmRemote {
             options,
         )
     }
+
+    crate::usual_transport! {
+        is_one_to_many only_answers is_one_way sends_unanswered carries_empty option_to_many message_max connect_all connect_to_many
+    }
 }
 
 /// The options of the carrier, which has an association a direction.

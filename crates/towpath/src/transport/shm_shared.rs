@@ -208,6 +208,8 @@ impl<D: Whole> Circuit for SharedSource<D> {
         let calls = sender.map_or(self.finished_calls, FanoutSender::system_calls);
         BTreeMap::from([("send_calls".into(), u64::from(self.receivers) + calls)])
     }
+
+    crate::usual_circuit! { recv send_run send_shared_run recv_run flush descriptor next_deadline }
 }
 
 /// An end that receives what is sent to several.
@@ -309,4 +311,6 @@ impl<D: Fanout> Circuit for SharedSink<D> {
     fn counts(&self) -> BTreeMap<String, u64> {
         BTreeMap::from([("receive_calls".into(), 1 + self.receiver.system_calls())])
     }
+
+    crate::usual_circuit! { send send_run send_shared_run recv_run flush descriptor next_deadline }
 }

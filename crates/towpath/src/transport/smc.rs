@@ -61,6 +61,10 @@ impl Transport for Smc {
         tcp::set_up(&socket, options)?;
         Ok(Box::new(tcp::connect_socket(socket, address, options)?))
     }
+
+    crate::usual_transport! {
+        class_with is_one_to_many only_answers is_one_way sends_unanswered carries_empty option_to_many message_max options check_options connect_all connect_to_many
+    }
 }
 
 fn new_socket(address: SocketAddr) -> io::Result<Socket> {

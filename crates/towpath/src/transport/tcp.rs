@@ -81,6 +81,10 @@ impl Transport for Tcp {
     fn connect(&self, rendezvous: &Rendezvous, _index: usize, options: &Options) -> CircuitResult {
         Ok(Box::new(connect(rendezvous, options, Protocol::TCP)?))
     }
+
+    crate::usual_transport! {
+        class_with is_one_to_many only_answers is_one_way sends_unanswered carries_empty option_to_many message_max connect_all connect_to_many
+    }
 }
 
 pub(crate) const CLASS: Class = Class {

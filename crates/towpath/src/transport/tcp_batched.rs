@@ -137,4 +137,6 @@ impl Circuit for TcpBatchedCircuit {
         effective.insert("batch_bytes".into(), BUFFER_LEN.to_string());
         effective
     }
+
+    crate::usual_circuit! { send_run send_shared_run recv_run next_deadline }
 }

@@ -53,6 +53,10 @@ impl Transport for WrappedTcp {
     fn connect(&self, rendezvous: &Rendezvous, _index: usize, options: &Options) -> CircuitResult {
         (self.wrap)(tcp::connect(rendezvous, options, Protocol::TCP)?)
     }
+
+    crate::usual_transport! {
+        class_with is_one_to_many only_answers is_one_way sends_unanswered carries_empty option_to_many message_max options check_options connect_all connect_to_many
+    }
 }
 
 /// A TCP listener whose circuits are wrapped.

@@ -156,4 +156,6 @@ impl Circuit for UdpBatchedCircuit {
         effective.insert("batch".into(), self.sender.capacity().to_string());
         effective
     }
+
+    crate::usual_circuit! { send_shared_run flush next_deadline }
 }

@@ -110,6 +110,10 @@ impl Transport for UdpSegmented {
             options,
         )
     }
+
+    crate::usual_transport! {
+        is_one_to_many only_answers is_one_way sends_unanswered carries_empty option_to_many message_max connect_all connect_to_many
+    }
 }
 
 fn segmented_circuit(socket: DatagramSocket, options: &Options) -> CircuitResult {
@@ -345,4 +349,6 @@ impl Circuit for SegmentedCircuit {
         effective.insert("coalescing".into(), coalescing.into());
         effective
     }
+
+    crate::usual_circuit! { send_shared_run flush next_deadline }
 }

@@ -54,6 +54,10 @@ impl Transport for UnixSeqpacket {
         let socket = unix_socket::connect(Type::SEQPACKET, rendezvous, options)?;
         seqpacket_circuit(socket, options)
     }
+
+    crate::usual_transport! {
+        class_with is_one_to_many only_answers is_one_way sends_unanswered option_to_many message_max options check_options connect_all connect_to_many
+    }
 }
 
 fn seqpacket_circuit(socket: Socket, _options: &Options) -> CircuitResult {
@@ -139,4 +143,6 @@ impl Circuit for SeqpacketCircuit {
     fn counts(&self) -> BTreeMap<String, u64> {
         parts::call_counts((self.send_calls, self.receive_calls))
     }
+
+    crate::usual_circuit! { send_run send_shared_run recv_run flush next_deadline }
 }

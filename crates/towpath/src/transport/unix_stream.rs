@@ -47,6 +47,10 @@ impl Transport for UnixStream {
         let socket = unix_socket::connect(Type::STREAM, rendezvous, options)?;
         stream_circuit(socket, options)
     }
+
+    crate::usual_transport! {
+        class_with is_one_to_many only_answers is_one_way sends_unanswered carries_empty option_to_many message_max options check_options connect_all connect_to_many
+    }
 }
 
 fn stream_circuit(socket: Socket, options: &Options) -> CircuitResult {

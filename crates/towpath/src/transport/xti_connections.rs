@@ -432,6 +432,8 @@ impl Circuit for ConnectionCircuit {
     fn counts(&self) -> BTreeMap<String, u64> {
         xti_words::counts(&self.end)
     }
+
+    crate::usual_circuit! { send_run descriptor next_deadline }
 }
 
 fn part(len: usize, more: bool) -> Part {

@@ -198,4 +198,6 @@ impl Circuit for DatagramCircuit {
         }
         counts
     }
+
+    crate::usual_circuit! { send_run send_shared_run recv_run next_deadline }
 }

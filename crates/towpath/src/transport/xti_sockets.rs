@@ -212,4 +212,6 @@ impl Circuit for SocketCircuit {
         }
         counts
     }
+
+    crate::usual_circuit! { send_run send_shared_run recv_run descriptor next_deadline }
 }

@@ -109,6 +109,10 @@ impl Transport for XtiTcp {
         connected.map_err(|error| xti_words::connect_error(&end, error))?;
         Ok(Box::new(XtiCircuit::new(end, options, words)?))
     }
+
+    crate::usual_transport! {
+        is_one_to_many only_answers is_one_way sends_unanswered carries_empty option_to_many message_max connect_all connect_to_many
+    }
 }
 
 fn words(options: &Options) -> io::Result<StreamWords> {
@@ -390,4 +394,6 @@ impl Circuit for XtiCircuit {
         }
         counts
     }
+
+    crate::usual_circuit! { send_run recv_run next_deadline }
 }

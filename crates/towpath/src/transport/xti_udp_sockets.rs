@@ -175,4 +175,6 @@ impl Circuit for SocketCircuit {
         parts::add_receive_drops(self.end.socket().and_then(drops), &mut counts);
         counts
     }
+
+    crate::usual_circuit! { send_run send_shared_run recv_run flush descriptor next_deadline }
 }

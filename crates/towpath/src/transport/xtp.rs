@@ -215,6 +215,10 @@ impl Transport for Xtp {
             other => self.connect_by(&ShortcutMedium(other.clone()), to, options, setup),
         }
     }
+
+    crate::usual_transport! {
+        is_one_to_many only_answers is_one_way sends_unanswered option_to_many message_max connect_all connect_to_many
+    }
 }
 
 /// Priorities of circuits, which then share an endpoint.

@@ -324,6 +324,10 @@ impl Transport for XtpMulticast {
             effective,
         }))
     }
+
+    crate::usual_transport! {
+        only_answers is_one_way sends_unanswered carries_empty option_to_many message_max connect_all connect_to_many
+    }
 }
 
 struct GroupListener {

@@ -241,6 +241,8 @@ impl Circuit for GroupReceiverCircuit {
         parts::add_receive_drops(self.first_receiver.receive_drops(), &mut counts);
         counts
     }
+
+    crate::usual_circuit! { send send_run send_shared_run recv_run flush next_deadline }
 }
 
 impl Drop for GroupReceiverCircuit {

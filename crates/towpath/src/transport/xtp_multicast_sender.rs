@@ -120,6 +120,8 @@ impl Circuit for GroupSenderCircuit {
         cells::add_counts(self.sender.cell_counts(), &mut counts);
         counts
     }
+
+    crate::usual_circuit! { recv send_run send_shared_run recv_run next_deadline }
 }
 
 impl Drop for GroupSenderCircuit {

@@ -138,6 +138,10 @@ impl Transport for RawIp {
             setup(&settings, port)
         })
     }
+
+    crate::usual_transport! {
+        is_one_to_many only_answers is_one_way sends_unanswered carries_empty option_to_many message_max connect_all connect_to_many
+    }
 }
 
 /// XTP over Ethernet.
@@ -195,6 +199,10 @@ impl Transport for Ethernet {
         engine_circuit::connect_again(&ETHERNET, (rendezvous, index), options, |port| {
             setup(&settings, port)
         })
+    }
+
+    crate::usual_transport! {
+        is_one_to_many only_answers is_one_way sends_unanswered carries_empty option_to_many message_max connect_all connect_to_many
     }
 }
 

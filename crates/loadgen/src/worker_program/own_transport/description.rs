@@ -27,6 +27,11 @@ pub(super) struct Description {
     one_to_many: bool,
     only_answers: bool,
     one_way: bool,
+    /// Older programs do not say it.
+    #[serde(default)]
+    sends_unanswered: bool,
+    /// As above; a transport that is no byte stream does, then.
+    carries_empty: Option<bool>,
     message_max: Option<u64>,
     #[serde(with = "DescribedClass")]
     class: Class,
@@ -93,6 +98,8 @@ impl Description {
             one_to_many: transport.is_one_to_many(),
             only_answers: transport.only_answers(),
             one_way: transport.is_one_way(&BTreeMap::new()),
+            sends_unanswered: transport.sends_unanswered(&BTreeMap::new()),
+            carries_empty: Some(transport.carries_empty(&BTreeMap::new())),
             message_max: transport.message_max(),
             class: transport.class(),
         }
@@ -180,6 +187,15 @@ impl Transport for ProgramTransport {
         self.description.one_way
     }
 
+    fn sends_unanswered(&self, _own: &BTreeMap<String, String>) -> bool {
+        self.description.sends_unanswered
+    }
+
+    fn carries_empty(&self, _own: &BTreeMap<String, String>) -> bool {
+        let said = self.description.carries_empty;
+        said.unwrap_or(!self.description.class.stream)
+    }
+
     fn message_max(&self) -> Option<u64> {
         self.description.message_max
     }
@@ -205,6 +221,10 @@ impl Transport for ProgramTransport {
     fn connect(&self, _: &Rendezvous, _: usize, _: &Options) -> CircuitResult {
         Err(self.runs_elsewhere())
     }
+
+    towpath::usual_transport! {
+        class_with option_to_many check_options connect_all connect_to_many
+    }
 }
 
 #[cfg(test)]
@@ -225,9 +245,30 @@ mod tests {
             assert_eq!(learnt.options().len(), transport.options().len());
             assert_eq!(learnt.only_answers(), transport.only_answers());
             assert_eq!(learnt.message_max(), transport.message_max());
+            let own = BTreeMap::new();
+            assert_eq!(learnt.carries_empty(&own), transport.carries_empty(&own));
+            assert_eq!(
+                learnt.sends_unanswered(&own),
+                transport.sends_unanswered(&own)
+            );
             let refused = learnt.listen(&Options::default());
             let why = refused.err().expect("it runs elsewhere").to_string();
             assert!(why.contains("runs in ./p only"), "{why}");
+        }
+    }
+
+    #[test]
+    fn older_program_does_not_say_whether_empty_messages_arrive() {
+        for (name, carries) in [("udp", true), ("tcp", false)] {
+            let line = described(name).expect("it is there");
+            let mut words: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+            let fields = words.as_object_mut().expect("an object");
+            assert!(fields.remove("carries_empty").is_some());
+            let parsed: Description = serde_json::from_value(words).expect("a description");
+            let learnt = parsed
+                .into_transport(Path::new("./p"))
+                .expect("its names fit");
+            assert_eq!(learnt.carries_empty(&BTreeMap::new()), carries);
         }
     }
 

@@ -411,6 +411,8 @@ impl Circuit for QuicCircuit {
         count_packets(&mut endpoint, self.handle, &mut counts);
         counts
     }
+
+    crate::usual_circuit! { recv send_run send_shared_run recv_run next_deadline }
 }
 
 fn count_packets(

@@ -141,6 +141,10 @@ impl Transport for Quic {
         }
         Ok(Box::new(circuit))
     }
+
+    crate::usual_transport! {
+        is_one_to_many only_answers is_one_way sends_unanswered carries_empty option_to_many message_max connect_all connect_to_many
+    }
 }
 
 fn congestion(name: &str) -> Result<Arc<dyn ControllerFactory + Send + Sync>, Unavailable> {

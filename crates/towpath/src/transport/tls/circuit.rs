@@ -254,6 +254,8 @@ impl Circuit for TlsCircuit {
         counts.insert("records_sent".into(), self.records_sent);
         counts
     }
+
+    crate::usual_circuit! { send_run send_shared_run recv_run next_deadline }
 }
 
 impl Drop for TlsCircuit {

@@ -286,4 +286,6 @@ impl<W: Wire + Send + 'static> Circuit for ClientCircuit<W> {
         fn effective(&self) -> BTreeMap<String, String>;
         fn counts(&self) -> BTreeMap<String, u64>;
     }
+
+    crate::usual_circuit! { send_run recv_run descriptor next_deadline }
 }

@@ -230,6 +230,8 @@ impl Transport for Vmtp {
             MediumKind::Ethernet => self.connect_all_on(&ETHER_MEDIUM, line, options),
         }
     }
+
+    crate::usual_transport! { is_one_to_many carries_empty option_to_many connect_to_many }
 }
 
 impl Vmtp {

@@ -158,6 +158,8 @@ impl<W: Wire + Send + 'static> Circuit for ServerCircuit<W> {
         fn effective(&self) -> BTreeMap<String, String>;
         fn counts(&self) -> BTreeMap<String, u64>;
     }
+
+    crate::usual_circuit! { send_run recv_run descriptor next_deadline }
 }
 
 impl<W: Wire + Send + 'static> Drop for ServerCircuit<W> {

@@ -116,4 +116,6 @@ impl<E: CallEnd> Circuit for CallCircuit<E> {
     fn counts(&self) -> BTreeMap<String, u64> {
         counts(self.end.endpoint())
     }
+
+    crate::usual_circuit! { send_shared_run recv_run flush descriptor next_deadline }
 }

@@ -260,6 +260,8 @@ impl Transport for XtpCalls {
         };
         Ok(CallCircuit::boxed(ClientEnd::new(spare, config)))
     }
+
+    crate::usual_transport! { is_one_to_many is_one_way option_to_many message_max connect_all connect_to_many }
 }
 
 struct CallListener {
