@@ -27,6 +27,9 @@ const SILENCE_MAX: Duration = Duration::from_secs(300);
 /// for a processor as long as others run.
 const SLOW_SILENCE_MAX: Duration = Duration::from_secs(1200);
 
+/// The workspace of SCTP's other stacks, for cargo.
+const INTEROPERATION: &str = "--manifest-path xtask/peers/sctp/Cargo.toml";
+
 /// In which /proc counts processor time: USER_HZ, 100 on all architectures of today.
 const TICKS_PER_S: f64 = 100.0;
 
@@ -169,6 +172,8 @@ pub fn run_beside_tests(root: &Path) -> ExitCode {
     ] {
         summary.step(name, || models(root, package, &mut output));
     }
+    // The check comes after the tests, and says itself if they do not compile.
+    let _ = compile_interoperation(root);
     // Its output is read by who runs it.
     summary.close(&TestOutput::default());
     ExitCode::SUCCESS
@@ -286,26 +291,36 @@ fn wheel(root: &Path) -> Tally {
 
 /// SCTP against other stacks, in a workspace of its own, whose packages may be out of reach.
 fn interoperation(root: &Path, output: &mut TestOutput) -> Tally {
-    let manifest = "--manifest-path xtask/peers/sctp/Cargo.toml";
-    let fetched = command(root, &format!("fetch --locked {manifest}")).output();
-    if !fetched.is_ok_and(|output| output.status.success()) {
-        println!(
-            "SKIPPED: sctp-proto and dcsctp could not be fetched from their registry; SCTP was not \
-             tested against other stacks"
-        );
-        return Tally::default();
+    match compile_interoperation(root) {
+        None => {
+            println!(
+                "SKIPPED: sctp-proto and dcsctp could not be fetched from their registry; SCTP was not \
+                 tested against other stacks"
+            );
+            Tally::default()
+        }
+        Some(false) => Tally::of(false),
+        Some(true) => {
+            let tests = interoperation_tests(root, "-- --show-output");
+            test(tests, SILENCE_MAX, output, || ())
+        }
     }
-    let tests = format!("test --locked --no-fail-fast {manifest}");
-    // What both take from the registry is compiled already.
-    let in_target = |arguments: &str| {
-        let mut command = command(root, &format!("{tests} {arguments}"));
-        command.env("CARGO_TARGET_DIR", target(root));
-        command
-    };
-    if !succeeds(&mut in_target("--no-run")) {
-        return Tally::of(false);
-    }
-    test(in_target("-- --show-output"), SILENCE_MAX, output, || ())
+}
+
+/// Whether the tests of [`interoperation`] compile; None when their packages cannot be had.
+fn compile_interoperation(root: &Path) -> Option<bool> {
+    let fetch = command(root, &format!("fetch --locked {INTEROPERATION}")).output();
+    let is_fetched = fetch.is_ok_and(|output| output.status.success());
+    is_fetched.then(|| succeeds(&mut interoperation_tests(root, "--no-run")))
+}
+
+/// Cargo with the tests of [`interoperation`] and these arguments.
+fn interoperation_tests(root: &Path, arguments: &str) -> Command {
+    let tests = format!("test --locked --no-fail-fast {INTEROPERATION} {arguments}");
+    let mut command = command(root, &tests);
+    // What both workspaces take from the registry is compiled once.
+    command.env("CARGO_TARGET_DIR", target(root));
+    command
 }
 
 /// Runs tests that are compiled, and counts them and what they skip. A test program that prints nothing for `silence_max`

@@ -16,11 +16,10 @@ loom::lazy_static! {
     static ref BUCKET: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
 }
 
-/// The name of the variable with a number of untimely switches, more of which take longer.
+/// The variable with a number of untimely switches of a thread, instead of a model's own.
 const SWITCHES: &str = "TOWPATH_MODEL_SWITCHES";
 
-/// Runs a model in all orders that have at most so many switches of a thread that could go on, or as many as the user of
-/// the tests wants.
+/// Runs a model in all orders that have at most so many switches of a thread that could go on, or as many as [`SWITCHES`] says.
 pub(crate) fn model(switches: usize, run: impl Fn() + Sync + Send + 'static) {
     let wanted = std::env::var(SWITCHES).ok().map(|word| {
         word.parse()

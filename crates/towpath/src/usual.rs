@@ -147,10 +147,7 @@ macro_rules! usual_transport {
 }
 
 /// [`Circuit::send`] of a circuit that tries and waits.
-///
-/// # Errors
-///
-/// Those of [`Circuit::send`].
+/// Errors are those of [`Circuit::send`].
 pub fn send<C: Circuit + ?Sized>(circuit: &mut C, message: &[u8]) -> io::Result<()> {
     let deadline = Instant::now() + BLOCKING_TIMEOUT;
     loop {
@@ -167,10 +164,7 @@ pub fn send<C: Circuit + ?Sized>(circuit: &mut C, message: &[u8]) -> io::Result<
 }
 
 /// [`Circuit::recv`] of a circuit that tries and waits.
-///
-/// # Errors
-///
-/// Those of [`Circuit::recv`].
+/// Errors are those of [`Circuit::recv`].
 pub fn recv<C: Circuit + ?Sized>(circuit: &mut C, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     let mut deadline = None;
     loop {
@@ -188,10 +182,7 @@ pub fn recv<C: Circuit + ?Sized>(circuit: &mut C, buffer: &mut [u8]) -> io::Resu
 }
 
 /// [`Circuit::send_run`] of single sends, which are dispatched statically.
-///
-/// # Errors
-///
-/// Those of [`Circuit::send_run`].
+/// Errors are those of [`Circuit::send_run`].
 #[inline]
 pub fn send_run<C: Circuit + ?Sized>(
     circuit: &mut C,
@@ -202,10 +193,7 @@ pub fn send_run<C: Circuit + ?Sized>(
 }
 
 /// [`Circuit::recv_run`] of single receives, which are dispatched statically.
-///
-/// # Errors
-///
-/// Those of [`Circuit::recv_run`].
+/// Errors are those of [`Circuit::recv_run`].
 #[inline]
 pub fn recv_run<C: Circuit + ?Sized>(
     circuit: &mut C,
