@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 /// A namespace that is removed when it goes out of scope.
 struct Namespace(String);
@@ -31,6 +32,7 @@ pub fn inside(commands: &[&str], test: impl FnOnce() + Send) {
         let done = ip(&format!("-n {} {command}", namespace.0));
         done.unwrap_or_else(|why| panic!("{why}"));
     }
+    await_running(&namespace);
     // Only this thread enters the namespace.
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -45,11 +47,22 @@ pub fn inside(commands: &[&str], test: impl FnOnce() + Send) {
     });
 }
 
-fn ip(words: &str) -> Result<(), String> {
+/// Waits until all interfaces that are up are in operation: before that the kernel drops what is sent there, and reports no error.
+fn await_running(namespace: &Namespace) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let show = format!("-n {} -o link show up", namespace.0);
+    // A veth pair is DOWN until a worker of the kernel has installed its queue, the loopback UNKNOWN.
+    while ip(&show).expect("they are shown").contains("state DOWN") {
+        assert!(Instant::now() < deadline, "an interface stays down");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn ip(words: &str) -> Result<String, String> {
     let output = Command::new("ip").args(words.split(' ')).output();
     let output = output.map_err(|error| format!("cannot run 'ip': {error}"))?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let text = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     Err(format!("ip {words}: {text}"))

@@ -80,7 +80,9 @@ fn vanished_peer_gives_end_or_error_without_hanging() {
         let connectionless = subject.transport.class().connectionless;
         let deadline = Instant::now() + LIMIT;
         let mut noticed = false;
-        for _ in 0..20 {
+        // Who has no connection notices nothing; of others a worker of the kernel may have to come first.
+        let rounds = if connectionless { 20 } else { usize::MAX };
+        for _ in 0..rounds {
             let _ = pair.client.send(b"are you there?");
             noticed = match pair.client.recv(&mut buffer) {
                 Ok(None) => true,

@@ -1,11 +1,12 @@
 //! A network namespace with a veth pair, for tests that must not use the host's interfaces.
 
-use super::Subject;
+use super::{LIMIT, Subject};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 use towpath::{Options, Transport};
 
 /// A namespace that is removed when it goes out of scope.
@@ -24,9 +25,32 @@ impl Namespace {
         let link = "link add near type veth peer name far";
         for command in [link, "link set near up", "link set far up"] {
             let words: Vec<&str> = command.split(' ').collect();
-            ip(&[&["-n", &namespace.name], &words[..]].concat())?;
+            namespace.ip(&words)?;
         }
+        namespace.await_running("near")?;
+        namespace.await_running("far")?;
         Ok(namespace)
+    }
+
+    /// Waits until `interface` is in operation. Before that the kernel drops what is sent there, and reports no error: a worker
+    /// of its own installs the queue some time after both ends are up, on a busy machine much later.
+    fn await_running(&self, interface: &str) -> Result<(), String> {
+        let deadline = Instant::now() + LIMIT;
+        while !self
+            .ip(&["-o", "link", "show", interface])?
+            .contains("state UP")
+        {
+            if Instant::now() > deadline {
+                return Err(format!("{interface} does not get into operation"));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// What `ip` prints for the namespace.
+    fn ip(&self, arguments: &[&str]) -> Result<String, String> {
+        ip(&[&["-n", &self.name], arguments].concat())
     }
 
     /// Moves the calling thread into it.
@@ -46,11 +70,11 @@ impl Drop for Namespace {
     }
 }
 
-fn ip(arguments: &[&str]) -> Result<(), String> {
+fn ip(arguments: &[&str]) -> Result<String, String> {
     let output = Command::new("ip").args(arguments).output();
     let output = output.map_err(|error| format!("cannot run 'ip': {error}"))?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let text = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     Err(format!("ip {}: {text}", arguments.join(" ")))
