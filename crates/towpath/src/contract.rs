@@ -106,8 +106,11 @@ pub trait Transport: Send + Sync {
 }
 
 /// Whether a transport called `name` has every option of `own` among `options`.
-/// The error is a sentence that names the option and those there are.
-pub(crate) fn check_names(
+///
+/// # Errors
+///
+/// A sentence that names the option and those there are.
+pub fn check_names(
     name: &str,
     options: &[OptionHelp],
     own: &BTreeMap<String, String>,

@@ -4,11 +4,8 @@
 //! implementation writes what is its own and names the rest in [`usual_transport!`](crate::usual_transport) and
 //! [`usual_circuit!`](crate::usual_circuit), as `examples/add_transport.rs` does.
 
-use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Interest, OptionHelp, ReceiveCounts, check_names,
-};
+use crate::contract::{BLOCKING_TIMEOUT, Circuit, CircuitResult, Interest, ReceiveCounts};
 use crate::runs;
-use std::collections::BTreeMap;
 use std::io;
 use std::time::Instant;
 
@@ -121,7 +118,7 @@ macro_rules! usual_transport {
     };
     (@check_options) => {
         fn check_options(&self, own: &std::collections::BTreeMap<String, String>) -> Result<(), String> {
-            $crate::usual::check_options(self.name(), self.options(), own)
+            $crate::contract::check_names(self.name(), self.options(), own)
         }
     };
     (@connect_all) => {
@@ -203,25 +200,12 @@ pub fn recv_run<C: Circuit + ?Sized>(
     runs::receive_run(calls, || circuit.recv(buffer))
 }
 
-/// [`Transport::check_options`](crate::Transport::check_options) of the names alone.
-///
-/// # Errors
-///
-/// A sentence that names the option and those there are.
-pub fn check_options(
-    name: &str,
-    options: &[OptionHelp],
-    own: &BTreeMap<String, String>,
-) -> Result<(), String> {
-    check_names(name, options, own)
-}
-
 /// [`Transport::connect_to_many`](crate::Transport::connect_to_many) of a transport without such circuits.
 ///
 /// # Errors
 ///
 /// `Unsupported`, always.
-pub fn connect_to_many(name: &str) -> crate::contract::CircuitResult {
+pub fn connect_to_many(name: &str) -> CircuitResult {
     let text = format!("{name} has a circuit for each listener");
     Err(io::Error::new(io::ErrorKind::Unsupported, text))
 }

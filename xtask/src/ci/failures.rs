@@ -1,6 +1,6 @@
 //! What failed tests printed, kept for the end of a long run: nobody has to look for it among all that passed.
 
-/// Lines kept of one test program: a panic of each of several tests, not a whole trace.
+/// Lines kept of the output of one test program's failed tests: a panic of each of several, not a whole trace.
 const LINES_MAX: usize = 120;
 
 /// Reads what tests print.
@@ -22,9 +22,8 @@ enum Section {
 impl Failures {
     pub(super) fn take(&mut self, line: &str) {
         self.section = match (line, self.section) {
-            // Their output, then their names.
-            ("failures:", Section::Failures(lines)) => Section::Failures(lines),
-            ("failures:", Section::Other) => Section::Failures(0),
+            // Their output, then their names, which are kept however long the output was.
+            ("failures:", _) => Section::Failures(0),
             _ if line.starts_with("test result: ") => Section::Other,
             (_, Section::Failures(lines)) if !line.is_empty() => Section::Failures(lines + 1),
             (_, section) => section,
@@ -99,6 +98,9 @@ test three ... ok";
         failures.take("failures:");
         (0..1000).for_each(|_| failures.take("a line of a trace"));
         assert_eq!(failures.text().lines().count(), LINES_MAX + 1);
+        failures.take("failures:");
+        failures.take("    its_name");
+        assert!(failures.text().ends_with("failures:\n    its_name\n"));
     }
 
     #[test]

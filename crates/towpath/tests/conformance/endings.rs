@@ -80,7 +80,7 @@ fn vanished_peer_gives_end_or_error_without_hanging() {
         let connectionless = subject.transport.class().connectionless;
         let deadline = Instant::now() + LIMIT;
         let mut noticed = false;
-        // Who has no connection notices nothing; of others a worker of the kernel may have to come first.
+        // A connectionless end may notice nothing. For others a worker of the kernel may have to run first, as for MPTCP.
         let rounds = if connectionless { 20 } else { usize::MAX };
         for _ in 0..rounds {
             let _ = pair.client.send(b"are you there?");
