@@ -30,7 +30,7 @@ use wire_shortcut::{RingReport, ShortcutHandle};
 /// [`Address::Ether`] on Ethernet.
 #[derive(Clone)]
 pub struct Endpoint {
-    inner: driver::Endpoint<Xtp, Traced<AnyWire>>,
+    pub(super) inner: driver::Endpoint<Xtp, Traced<AnyWire>>,
     address: Address,
     identity: EndpointIdentity,
     trace: Option<Arc<TraceLog>>,
@@ -291,74 +291,6 @@ impl Endpoint {
         Ok(circuit)
     }
 
-    /// Sends a request and receives its reply, truncated to the buffer; returns the reply's length.
-    /// Set-up and close add no round trip: three packets in all, the last of which may be delayed
-    /// up to a millisecond and coalesced with those of other transactions. The caller busy-polls
-    /// for the reply for up to 100 us before it sleeps.
-    ///
-    /// # Errors
-    ///
-    /// `ConnectionRefused`, `TimedOut` or `ConnectionReset`.
-    pub fn transact(
-        &self,
-        to: impl Into<Address>,
-        request: &[u8],
-        reply: &mut [u8],
-        limit: Duration,
-    ) -> io::Result<usize> {
-        let to = to.into();
-        self.prepare_opening(to)?;
-        let open = |engine: &mut Xtp, now| engine.open(now, to, Service::Transaction);
-        self.inner
-            .exchange(to, open, (request, reply), finite(limit))
-    }
-
-    /// Sends the request of a transaction without waiting; the reply is all that the circuit
-    /// receives.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` when the request is longer than half the send buffer.
-    pub fn begin_transaction(&self, to: impl Into<Address>, request: &[u8]) -> io::Result<Circuit> {
-        self.open_with_last(to, Service::Transaction, request, Duration::ZERO)
-    }
-
-    /// Sends one message as an unacknowledged datagram.
-    pub fn send_datagram(&self, to: impl Into<Address>, message: &[u8]) -> io::Result<()> {
-        self.open_with_last(to, Service::Datagram, message, Duration::ZERO)
-            .map(drop)
-    }
-
-    /// Sends one message as an acknowledged datagram; waits up to `limit` for the acknowledgement.
-    ///
-    /// # Errors
-    ///
-    /// `TimedOut` or `ConnectionRefused`.
-    pub fn send_acknowledged(
-        &self,
-        to: impl Into<Address>,
-        message: &[u8],
-        limit: Duration,
-    ) -> io::Result<()> {
-        let end = Instant::now() + finite(limit);
-        let mut circuit = self.open_with_last(to, Service::AckedDatagram, message, limit)?;
-        circuit.drain(end.saturating_duration_since(Instant::now()))
-    }
-
-    /// Sends one message as an acknowledged datagram without waiting; the circuit is drained once
-    /// the peer has acknowledged it.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` when the message is longer than half the send buffer.
-    pub fn begin_acknowledged(
-        &self,
-        to: impl Into<Address>,
-        message: &[u8],
-    ) -> io::Result<Circuit> {
-        self.open_with_last(to, Service::AckedDatagram, message, Duration::ZERO)
-    }
-
     /// One descriptor for the readiness of all circuits. An endpoint has one watch.
     ///
     /// # Errors
@@ -416,7 +348,7 @@ impl Endpoint {
 
     /// Before an opening: refuses a peer that this endpoint cannot have, and offers rings to one on this host, if they are
     /// wanted.
-    fn prepare_opening(&self, to: Address) -> io::Result<()> {
+    pub(super) fn prepare_opening(&self, to: Address) -> io::Result<()> {
         let is_possible = match (self.address, to) {
             (Address::Socket(own), Address::Socket(to)) => (own.port() == 0) == (to.port() == 0),
             (Address::Ether(_), Address::Ether(_)) => true,
@@ -434,22 +366,6 @@ impl Endpoint {
             shortcut.offer_to(to);
         }
         Ok(())
-    }
-
-    /// Opens a circuit and sends its last message, which may wait up to `limit` for room.
-    #[inline]
-    fn open_with_last(
-        &self,
-        to: impl Into<Address>,
-        service: Service,
-        message: &[u8],
-        limit: Duration,
-    ) -> io::Result<Circuit> {
-        let to = to.into();
-        self.prepare_opening(to)?;
-        let open = |engine: &mut Xtp, now| engine.open(now, to, service);
-        let opened = self.inner.open_with_last(to, open, message, finite(limit));
-        opened.map(Circuit::new)
     }
 }
 

@@ -93,6 +93,7 @@ pub mod router;
 pub(crate) mod shortcut;
 pub mod supervision;
 pub mod tracing;
+mod transactions;
 
 pub use circuit::{Circuit, Tags};
 pub use config::EndpointConfig;
