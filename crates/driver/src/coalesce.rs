@@ -3,6 +3,7 @@
 //! Acknowledgements and short messages of different circuits are coalesced that way. Copying so few
 //! octets takes less time than the kernel's handling of two more addresses a packet.
 
+use engine::batch::PlainPacket;
 use engine::{AssociationId, Batch, Fragmentation, Path, Store};
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -105,6 +106,16 @@ impl CoalesceBuffer {
     /// different circuits have no order.
     fn may_reorder_before(&self, batch: &Batch) -> bool {
         self.packets == 1 && batch.sender() != self.last_sender
+    }
+
+    /// Packs `packet`, which is all of `batch` and fits, with its user bytes, into the empty buffer.
+    #[inline]
+    pub(crate) fn begin(&mut self, batch: &Batch, packet: &PlainPacket<'_>, bytes: &[u8]) {
+        self.path = batch.path();
+        self.last_sender = batch.sender();
+        self.packet_len = batch.packet_len();
+        self.packets = 1;
+        packet.write(bytes, &mut self.octets);
     }
 
     /// Packs `batch`, which fits; `copy` appends the user bytes of a range.

@@ -2,15 +2,21 @@
 
 #[cfg(test)]
 mod idle_tests;
+mod request;
+#[cfg(test)]
+mod request_tests;
 
 use crate::checked_wire::PathErrors;
 use crate::circuit::Circuit;
-use crate::pump::Pump;
+use crate::pump::{Pump, RequestCopy};
 use crate::shared::{Companions, EndpointHandle, EndpointShared, PumpGuard, WaitOutcome};
+use crate::single_message::{SingleMessage, attach_store};
 use crate::waiter::Waiter;
 use crate::wakeup::Helper;
 use crate::watch::Watch;
 use engine::{Address, AssociationId, Associations, CommandError, Instant, Layer};
+use request::Accepted;
+pub use request::OpenRequest;
 use std::io;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
@@ -189,17 +195,21 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
         (request, reply): (&[u8], &mut [u8]),
         limit: Duration,
     ) -> io::Result<usize> {
-        let mut opened = self.open_locked(peer, command)?;
-        // It stays where it is made: a circuit takes half a kilobyte.
-        let mut circuit = self.attach(&mut opened.pump, opened.id, peer);
-        circuit.set_delayed_ack();
-        if !circuit.append(request) {
-            drop(opened);
-            circuit.send_last(request, limit)?;
-            return circuit.recv_all(reply, limit);
+        let Opened { mut pump, now, id } = self.open_locked(peer, command)?;
+        let mut end = SingleMessage::attach(&self.shared, &mut pump, id, peer);
+        match end.send(&mut pump, now, request) {
+            Ok(true) => end.receive_answer(pump, now, reply, limit),
+            Ok(false) => {
+                let mut circuit = end.into_delaying_circuit(pump);
+                circuit.send_last(request, limit)?;
+                circuit.recv_all(reply, limit)
+            }
+            Err(error) => {
+                drop(pump);
+                end.abandon();
+                Err(error)
+            }
         }
-        circuit.finish_at(&mut opened.pump, opened.now)?;
-        circuit.recv_reply((&self.shared, opened.pump), opened.now, reply, limit)
     }
 
     #[inline]
@@ -224,6 +234,27 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
     ///
     /// `TimedOut` when none came, or errors of the wire.
     pub fn accept(&self, limit: Duration) -> io::Result<Circuit<E, W>> {
+        let mut nowhere = RequestCopy {
+            buffer: &mut [],
+            opened: None,
+        };
+        let (mut pump, (id, peer)) = match self.await_opening(limit, &mut nowhere)? {
+            Accepted::Queued(pump, queued) => (pump, queued),
+            Accepted::WithBytes(pump, opened) => (pump, (opened.id, opened.peer)),
+        };
+        let mut circuit = self.attach(&mut pump, id, peer);
+        circuit.take_first(&mut pump);
+        Ok(circuit)
+    }
+
+    /// Waits up to `limit` for a circuit that a peer opens, and looks at what arrived if that is zero; it goes to `place`, if
+    /// that takes its first bytes. Its errors are those of [`accept`](Endpoint::accept).
+    #[inline]
+    fn await_opening(
+        &self,
+        limit: Duration,
+        place: &mut RequestCopy<'_>,
+    ) -> io::Result<Accepted<'_, E, W>> {
         let mut now = self.shared.now();
         let end = now + limit;
         let mut pump = self.shared.lock()?;
@@ -234,14 +265,15 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
         loop {
             let arrivals = pump.arrivals();
             if seen_arrivals.is_some_and(|seen| seen != arrivals) {
-                // A peer opens a circuit, and its next packet comes at once.
+                // A peer opens a circuit, and its next packet, or its next circuit, comes at once.
                 self.shared.hint_busy_poll();
             }
             seen_arrivals = Some(arrivals);
-            if let Some((id, peer)) = pump.accept() {
-                let mut circuit = self.attach(&mut pump, id, peer);
-                circuit.take_first(&mut pump);
-                return Ok(circuit);
+            if let Some(opened) = place.opened.take() {
+                return Ok(Accepted::WithBytes(pump, opened));
+            }
+            if let Some(queued) = pump.accept() {
+                return Ok(Accepted::Queued(pump, queued));
             }
             let left = end.since(now);
             if left.is_zero() {
@@ -250,7 +282,7 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
                     "no peer opened a circuit",
                 ));
             }
-            pump = self.wait_for_arrival(pump, &mut now, left)?;
+            pump = self.wait_for_arrival(pump, &mut now, left, place)?;
         }
     }
 
@@ -260,10 +292,14 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
         mut pump: PumpGuard<'a, E, W>,
         now: &mut Instant,
         left: Duration,
+        place: &mut RequestCopy<'_>,
     ) -> io::Result<PumpGuard<'a, E, W>> {
         pump.handle_timeout(*now);
         pump.flush(*now)?;
-        let (mut pump, outcome) = self.shared.wait_in_receive(pump, now, left)?;
+        let handle = |pump: &mut Pump<E, W>, now, octets, arrival| {
+            pump.handle_arrival_for_request(now, octets, arrival, place)
+        };
+        let (mut pump, outcome) = self.shared.wait_in_receive_with(pump, now, left, handle)?;
         if outcome != WaitOutcome::Unavailable {
             return Ok(pump);
         }
@@ -372,10 +408,7 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
     }
 
     fn attach(&self, pump: &mut Pump<E, W>, id: AssociationId, peer: Address) -> Circuit<E, W> {
-        let layout = pump.engine_ref().layout(Some(id));
-        let spare = pump.take_spare_store();
-        let (producer, consumer) = self.shared.pool.store_of(spare, id, layout);
-        pump.attach(id, consumer);
+        let producer = attach_store(&self.shared, pump, id);
         let properties = pump.engine_ref().properties();
         let batch_bytes = pump.batch_bytes();
         let shared = Arc::clone(&self.shared);

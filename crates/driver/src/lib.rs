@@ -57,6 +57,7 @@ pub mod pump;
 pub mod receive_queue;
 mod router_host;
 mod shared;
+mod single_message;
 mod sync;
 pub mod sys;
 pub mod timeout;

@@ -1,14 +1,15 @@
 //! Contexts by key, by peer and by association, and the quarantine of closed keys.
 
 use crate::context::Context;
+use crate::endpoint_state::EndpointState;
 use crate::numbers::{Key, SLOTS_MAX, SyncNumber};
 use crate::opening::ContextState;
 use crate::pdu::RTN;
 use crate::peer_index::PeerIndex;
+use crate::procedure::association_setup;
 use crate::route_values::RouteId;
 use crate::slot_index::SlotIndex;
-use core::time::Duration;
-use engine::{Address, AssociationId, Instant, KeyedStream};
+use engine::{Address, AssociationId, Instant};
 use std::collections::VecDeque;
 
 #[derive(Debug)]
@@ -107,7 +108,7 @@ impl ContextTable {
         &mut self,
         peer: Address,
         now: Instant,
-        keys: &mut KeyedStream,
+        ep: &mut EndpointState,
     ) -> Option<usize> {
         if self.free.is_empty() && self.slots.len() >= SLOTS_MAX {
             self.release_oldest();
@@ -126,8 +127,8 @@ impl ContextTable {
         } else {
             Key::of_slot
         };
-        let key = make(slot, keys.next_u64());
-        let context = self.spare.place(id, slot, key, peer, now);
+        let key = make(slot, ep.keys.next_u64());
+        let context = self.spare.place((id, slot, key), peer, now, ep);
         self.slots[slot as usize] = Slot::Active(context);
         self.by_association.insert(association_hash(id), slot);
         self.active += 1;
@@ -288,8 +289,9 @@ impl ContextTable {
         }
     }
 
-    /// Retires a closed context. If it asks for quarantine, its key stays known for `span`.
-    pub(crate) fn retire(&mut self, slot: usize, now: Instant, span: Duration, max: usize) {
+    /// Retires a closed context. If it asks for quarantine, its key stays known for as long as the configuration says.
+    pub(crate) fn retire(&mut self, slot: usize, now: Instant, ep: &EndpointState) {
+        let (span, max) = (ep.config.quarantine, ep.config.quarantine_max);
         let Some(Slot::Active(context)) = self.slots.get(slot) else {
             return;
         };
@@ -323,7 +325,7 @@ impl ContextTable {
             self.forget_names(&inactive, slot as u32);
         }
         if let Slot::Active(context) = std::mem::replace(&mut self.slots[slot], left) {
-            self.spare.keep(context);
+            self.spare.keep(context, ep);
         }
     }
 
@@ -372,32 +374,34 @@ struct SpareContexts(Vec<Box<Context>>);
 const SPARE_MAX: usize = 16;
 
 impl SpareContexts {
-    /// A new context, where another was if there is one.
+    /// A context that is prepared, where another was if there is one.
     fn place(
         &mut self,
-        id: AssociationId,
-        slot: u32,
-        key: Key,
+        (id, slot, key): (AssociationId, u32, Key),
         peer: Address,
         now: Instant,
+        ep: &EndpointState,
     ) -> Box<Context> {
         let Some(mut place) = self.0.pop() else {
-            return Box::new(Context::new(id, slot, key, peer, now));
+            let mut context = Box::new(Context::new(id, slot, key, peer, now));
+            association_setup::prepare(&mut context, ep);
+            return context;
         };
         (place.id, place.slot, place.key) = (id, slot, key);
         (place.peer, place.last_received_at) = (peer, now);
         place
     }
 
-    /// Keeps the memory of `context`, unless there is enough: as a new one, but for its names. Who opens an association
-    /// waits for it, and mostly nobody for its end.
-    fn keep(&mut self, mut context: Box<Context>) {
+    /// Keeps the memory of `context`, unless there is enough: as a new one, prepared, but for its names. Who opens an
+    /// association waits for it, and mostly nobody for its end.
+    fn keep(&mut self, mut context: Box<Context>, ep: &EndpointState) {
         if self.0.len() < SPARE_MAX {
             let (id, slot, key, peer) = (context.id, context.slot, context.key, context.peer);
             let mut requests = std::mem::take(&mut context.tx.outstanding_requests);
             requests.clear();
             *context = Context::new(id, slot, key, peer, context.last_received_at);
             context.tx.outstanding_requests = requests;
+            association_setup::prepare(&mut context, ep);
             self.0.push(context);
         }
     }
@@ -427,15 +431,15 @@ fn association_hash(id: AssociationId) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::{Purpose, Secret};
+    use crate::{Config, Xtp};
 
     #[test]
     fn association_numbers_wrap_and_skip_those_in_use() {
         let mut table = ContextTable::new(1, false);
-        let mut keys = KeyedStream::new(&Secret::default(), Purpose::Keys, 0);
+        let mut ep = Xtp::new(Config::default()).state;
         let (now, peer) = (Instant::from_nanos(0), Address::Station(1));
         let mut add = |table: &mut ContextTable| {
-            let slot = table.add(peer, now, &mut keys).expect("room");
+            let slot = table.add(peer, now, &mut ep).expect("room");
             table.context(slot).expect("it was added").id
         };
         let first = add(&mut table);

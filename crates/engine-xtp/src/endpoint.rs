@@ -184,9 +184,7 @@ impl Xtp {
         if !ctx.is_validated() {
             self.unvalidated.forget_one();
         }
-        let config = &self.state.config;
-        let (span, max) = (config.quarantine, config.quarantine_max);
-        self.table.retire(slot, now, span, max);
+        self.table.retire(slot, now, &self.state);
         // Who opens the next one waits for that, and mostly nobody for this end.
         self.state.keys.prepare();
         self.state.rng.prepare();

@@ -7,9 +7,9 @@ use crate::numbers::SyncNumber;
 use crate::pdu::{
     Body, Diag, DiagCode, DiagValue, Format, Header, Options, Packet, Reject, Rejects, Service,
 };
-use crate::procedure::prediction::LastOpening;
 #[cfg(test)]
 use crate::procedure::prediction::Predictions;
+use crate::procedure::prediction::{CalledSegments, LastOpening};
 use crate::ready_queue::ReadyQueue;
 use crate::refusals::Refusals;
 use crate::routes::Routes;
@@ -51,6 +51,8 @@ pub(crate) struct EndpointState {
     pub(crate) scratch: Vec<u8>,
     /// What the last opening asked for that was accepted.
     pub(crate) last_opening: LastOpening,
+    /// Whom and what the last FIRST called that was sent.
+    pub(crate) called_segments: CalledSegments,
     /// Packets as predicted go the short way, which knows those of 4.0.
     pub(crate) predicts: bool,
     #[cfg(test)]
@@ -111,6 +113,7 @@ impl EndpointState {
             refusals: Refusals::default(),
             scratch: Vec::new(),
             last_opening: LastOpening::default(),
+            called_segments: CalledSegments::default(),
             #[cfg(test)]
             predictions: Predictions::default(),
         }

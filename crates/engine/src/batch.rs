@@ -6,8 +6,10 @@
 //! [`Store`] and positions, so that packets of many users share a call.
 
 mod builder;
+mod plain_packet;
 
 pub use builder::PacketBuilder;
+pub use plain_packet::PlainPacket;
 
 use crate::checksum::{self, Crc32c};
 use crate::{AssociationId, OutgoingMessage, Path};
@@ -245,6 +247,16 @@ impl Batch {
             "only the last packet may be short"
         );
         PacketBuilder::new(self)
+    }
+
+    /// How many packets of `len` octets it may hold, of which a first one always fits. Most often all of them do, which is
+    /// found out without a division.
+    #[inline]
+    fn limit_of(&self, len: usize) -> usize {
+        match len.saturating_mul(self.packets_max) <= self.octets_max {
+            true => self.packets_max,
+            false => (self.octets_max / len.max(1)).max(1),
+        }
     }
 
     /// How many more packets fit; a first one always does.

@@ -154,12 +154,11 @@ fn serve_xtp(cpu: &str, busy: bool) -> Outcome<()> {
     end_with_input();
     let mut request = [0; 4096];
     loop {
-        let mut circuit = match endpoint.accept(LIMIT) {
+        let (circuit, len) = match endpoint.accept_request(&mut request, LIMIT) {
             Err(error) if error.kind() == io::ErrorKind::TimedOut => continue,
             other => other?,
         };
-        let len = circuit.recv_all(&mut request, LIMIT)?;
-        circuit.send_last(&request[..len], LIMIT)?;
+        circuit.reply(&request[..len], LIMIT)?;
     }
 }
 

@@ -4,7 +4,7 @@
 use super::Circuit;
 use super::receive::time_left;
 use crate::pump::{DirectCopy, Pump};
-use crate::shared::{EndpointShared, PumpGuard, WaitOutcome};
+use crate::shared::{EndpointShared, WaitOutcome};
 use engine::{Associations, Framing, Instant};
 use std::io;
 use std::time::Duration;
@@ -70,44 +70,6 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
             answer(shared, &mut pump, now, self.delays_acks)?;
         }
         Ok(filled)
-    }
-
-    /// [`recv_all`](Circuit::recv_all) for a caller that has locked the pump, sent its last bytes and flushed at `now`. A
-    /// reply that comes whole in the next packet ends the circuit in the same turn of the lock.
-    #[inline]
-    pub(crate) fn recv_reply<'a>(
-        &mut self,
-        (shared, pump): (&'a EndpointShared<E, W>, PumpGuard<'a, E, W>),
-        mut now: Instant,
-        reply: &mut [u8],
-        limit: Duration,
-    ) -> io::Result<usize> {
-        if !self.may_receive_direct() || !pump.may_copy_direct(self.id) || limit.is_zero() {
-            drop(pump);
-            return self.recv_all(reply, limit);
-        }
-        self.producer.leave();
-        shared.hint_busy_poll();
-        let mut place = DirectCopy {
-            id: self.id,
-            buffer: reply,
-            filled: None,
-        };
-        let (mut pump, _) =
-            shared.wait_in_receive_with(pump, &mut now, limit, |pump, now, octets, arrival| {
-                pump.handle_arrival_for(now, octets, arrival, &mut place)
-            })?;
-        let filled = place.filled;
-        if let Some(len) = filled {
-            answer(shared, &mut pump, now, self.delays_acks)?;
-            if pump.status(self.id).finished {
-                self.release(&mut pump, None);
-                self.is_released = true;
-                return Ok(len);
-            }
-        }
-        drop(pump);
-        self.recv_all_after(filled.unwrap_or(0), reply, limit)
     }
 
     /// As [`recv_direct`](Circuit::recv_direct) without waiting.

@@ -36,6 +36,13 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         Ok(())
     }
 
+    /// The circuit, of which the last message was sent, and its end.
+    pub(crate) fn with_all_sent(mut self) -> Self {
+        self.has_finished = true;
+        self.submitted = self.producer.submitted();
+        self
+    }
+
     /// Sends one message and ends this direction, in one packet if the message fits into one.
     /// Errors are those of [`try_send`](Circuit::try_send); `InvalidInput` for a message that the store does not take
     /// at once, of a byte stream too.

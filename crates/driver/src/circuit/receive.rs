@@ -164,7 +164,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     }
 
     /// [`recv_all`](Circuit::recv_all) of a stream whose first `len` bytes are in `buffer`.
-    pub(super) fn recv_all_after(
+    pub(crate) fn recv_all_after(
         &mut self,
         mut len: usize,
         buffer: &mut [u8],

@@ -20,19 +20,28 @@ impl DirectCopy<'_> {
     /// Takes all that a packet brought, if it is for this user alone and fits; how many bytes it was.
     #[inline]
     fn take(&mut self, deliveries: &[Delivery], packet: &[u8]) -> Option<usize> {
-        let [delivery] = deliveries else {
-            return None;
-        };
-        let Bytes::Packet(range) = &delivery.bytes else {
-            return None;
-        };
-        let bytes = &packet[range.clone()];
-        let is_plain = delivery.association == self.id && !delivery.gap && !delivery.begin_tag;
-        let place = self.buffer.get_mut(..bytes.len()).filter(|_| is_plain)?;
-        place.copy_from_slice(bytes);
+        let bytes = only_bytes(deliveries, self.id, packet)?;
+        self.buffer.get_mut(..bytes.len())?.copy_from_slice(bytes);
         self.filled = Some(bytes.len());
         self.filled
     }
+}
+
+/// The bytes that a packet brought, if all of them lie in it and continue the stream of `id`.
+#[inline]
+pub(super) fn only_bytes<'a>(
+    deliveries: &[Delivery],
+    id: AssociationId,
+    packet: &'a [u8],
+) -> Option<&'a [u8]> {
+    let [delivery] = deliveries else {
+        return None;
+    };
+    let Bytes::Packet(range) = &delivery.bytes else {
+        return None;
+    };
+    let is_plain = delivery.association == id && !delivery.gap && !delivery.begin_tag;
+    is_plain.then(|| &packet[range.clone()])
 }
 
 impl<E: Associations, W: Wire> Pump<E, W> {
@@ -133,7 +142,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
 
 /// Whether an arrival is one packet that would be copied into a chunk.
 #[inline]
-fn is_one_short(arrival: &Arrival, receive_len: usize) -> bool {
+pub(super) fn is_one_short(arrival: &Arrival, receive_len: usize) -> bool {
     let len = arrival.len;
     len > 0 && len <= arrival.segment_size && len < receive_len / 2
 }

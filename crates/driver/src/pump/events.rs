@@ -21,7 +21,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     }
 
     #[inline(never)]
-    fn handle_events(&mut self, now: Instant, first: &Event) {
+    pub(super) fn handle_events(&mut self, now: Instant, first: &Event) {
         self.handle_event(now, first);
         while let Some(event) = self.engine.poll_event() {
             self.handle_event(now, &event);

@@ -1,6 +1,7 @@
 //! The loop body: feeds an engine from a wire, and the wire from the engine.
 //!
-//! `arrival` receives; `inbox` keeps what users have not read, `direct_copy` hands it to one who waits, `transmit` sends,
+//! `arrival` receives; `inbox` keeps what users have not read, `direct_copy` and `request_copy` hand it to one who
+//! waits, `transmit` sends,
 //! and `events` applies the engine's events.
 
 mod arrival;
@@ -9,6 +10,7 @@ mod events;
 mod inbox;
 #[cfg(test)]
 mod inbox_tests;
+mod request_copy;
 mod transmit;
 
 use crate::checked_wire::{CheckedWire, PathErrors};
@@ -22,6 +24,7 @@ pub(crate) use direct_copy::DirectCopy;
 use engine::{
     Address, AssociationId, Associations, Batch, Deliveries, Framing, Instant, Layer, Path,
 };
+pub(crate) use request_copy::{DirectOpening, RequestCopy};
 use std::collections::VecDeque;
 use std::io;
 use wire::Wire;
@@ -188,6 +191,11 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             self.settled_at = None;
             self.engine.set_path_mtu(now, id, mtu);
         }
+    }
+
+    /// How circuits keep messages apart.
+    pub(crate) fn framing(&self) -> Framing {
+        self.framing
     }
 
     /// Why the last send to `peer` failed, if it did since this was last asked.

@@ -33,7 +33,29 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     /// Submits new bytes of circuit `id` to the engine: all of them with `push`, else whole batches
     /// only, so that no call of the wire is spent on the few packets by which messages exceed a
     /// batch. With `push` the engine sends part-filled packets too.
+    #[inline]
     pub fn submit_pending(&mut self, now: Instant, id: AssociationId, push: bool) {
+        let flags = SendFlags {
+            push,
+            ..SendFlags::NONE
+        };
+        self.submit_store(now, id, flags);
+    }
+
+    /// Submits all new bytes of circuit `id` to the engine, which are the last: the engine sends part-filled packets too.
+    #[inline]
+    pub(crate) fn submit_last(&mut self, now: Instant, id: AssociationId) {
+        let flags = SendFlags {
+            push: true,
+            fin: true,
+            ..SendFlags::NONE
+        };
+        self.submit_store(now, id, flags);
+    }
+
+    /// [`submit_pending`](Pump::submit_pending) of what `flags` say.
+    fn submit_store(&mut self, now: Instant, id: AssociationId, flags: SendFlags) {
+        let push = flags.push;
         let Some(state) = self.circuits.get_mut(id) else {
             return;
         };
@@ -58,7 +80,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             self.settled_at = None;
             let end = end.max(submitted);
             store.set_submitted(end);
-            submit(engine, now, id, store, end, push);
+            submit(engine, now, id, store, end, flags);
             mark_changed(&mut self.changed, id, state);
         }
     }
@@ -133,16 +155,8 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             if self.batch.is_empty() {
                 return send_coalesced(&mut self.wire, &mut self.coalesced, &mut self.sends);
             }
-            let fragmentation = self.batch.fragmentation();
-            let is_copied = self.batch.needs_copy() || self.is_scattered();
-            if is_copied || fragmentation != Fragmentation::Usual {
-                send_coalesced(&mut self.wire, &mut self.coalesced, &mut self.sends)?;
-                self.wire.set_fragmentation(fragmentation);
-                let sent = self.send_copied();
-                self.wire.set_fragmentation(Fragmentation::Usual);
-                sent?;
-            } else {
-                self.send_or_coalesce()?;
+            if !self.begin_coalescing() {
+                self.send_or_copy()?;
             }
             self.batch.clear();
             if self.has_deferred() {
@@ -151,6 +165,42 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             }
             self.drain_events(now);
         }
+    }
+
+    /// Sends the batch, in one piece or as it is cut, or coalesces it.
+    #[inline(never)]
+    fn send_or_copy(&mut self) -> io::Result<()> {
+        let fragmentation = self.batch.fragmentation();
+        let is_copied = self.batch.needs_copy() || self.is_scattered();
+        if !is_copied && fragmentation == Fragmentation::Usual {
+            return self.send_or_coalesce();
+        }
+        send_coalesced(&mut self.wire, &mut self.coalesced, &mut self.sends)?;
+        self.wire.set_fragmentation(fragmentation);
+        let sent = self.send_copied();
+        self.wire.set_fragmentation(Fragmentation::Usual);
+        sent
+    }
+
+    /// Begins to coalesce with the batch, if that is a short packet with nothing in front of it, whose user bytes lie in one
+    /// place, and which may not be deferred: as a message to or fro mostly is. False if it is for the general way.
+    #[inline]
+    fn begin_coalescing(&mut self) -> bool {
+        if !self.coalesced.is_empty() || !self.coalesced.fits(&self.batch) {
+            return false;
+        }
+        let Some(packet) = self.batch.plain_packet() else {
+            return false;
+        };
+        let Some(state) = self.batch.sender().and_then(|id| self.circuits.get(id)) else {
+            return false;
+        };
+        let store = state.store.as_deref().filter(|_| !state.may_defer);
+        let Some(bytes) = store.and_then(|store| store.in_one_piece(&packet.user)) else {
+            return false;
+        };
+        self.coalesced.begin(&self.batch, &packet, &bytes);
+        true
     }
 
     /// Whether the batch is gathered from so many places that copying it is cheaper.
@@ -283,14 +333,15 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     }
 }
 
-/// Submits the bytes of `store` up to `end`, with the messages that end there and before.
+/// Submits the bytes of `store` up to `end`, with the messages that end there and before; `last_flags` are for the last of
+/// them.
 fn submit<E: Associations>(
     engine: &mut E,
     now: Instant,
     id: AssociationId,
     store: &mut Consumer,
     end: u64,
-    push: bool,
+    last_flags: SendFlags,
 ) {
     let plain = Note::default();
     let mut last = None;
@@ -299,7 +350,8 @@ fn submit<E: Associations>(
     }
     while let Some(at) = store.pop_message_end(end) {
         let flags = SendFlags {
-            push: push && at == end,
+            push: last_flags.push && at == end,
+            fin: last_flags.fin && at == end,
             more: at != end,
             ..SendFlags::END_OF_MESSAGE
         };
@@ -311,11 +363,7 @@ fn submit<E: Associations>(
         last = Some(at);
     }
     if last != Some(end) {
-        let flags = SendFlags {
-            push,
-            ..SendFlags::NONE
-        };
-        engine.submit(now, id, end, flags, &plain);
+        engine.submit(now, id, end, last_flags, &plain);
     }
 }
 

@@ -31,8 +31,10 @@ pub struct StorePool {
     /// Such packets a store has room for.
     slots: usize,
     free: Mutex<FreeStores>,
-    /// Stores of circuits that have memory.
+    /// Stores that have memory.
     taken: AtomicUsize,
+    /// Spare ones among them, which no circuit has. Written under the lock of the pump alone.
+    spare: AtomicUsize,
     pub(crate) permits: SendPermits,
 }
 
@@ -68,6 +70,7 @@ impl StorePool {
             slots: bytes.div_ceil(layout.payload).max(2),
             free: Mutex::default(),
             taken: AtomicUsize::new(0),
+            spare: AtomicUsize::new(0),
             permits: SendPermits::default(),
         })
     }
@@ -111,6 +114,9 @@ impl StorePool {
 
     /// Packets of `layout` that a store has room for.
     fn slots_of(&self, layout: Layout) -> usize {
+        if layout == self.layout {
+            return self.slots;
+        }
         let slots = self.octets() / layout.packet();
         assert!(slots >= self.slots, "a store's packets do not fit its pool");
         slots
@@ -141,16 +147,29 @@ impl StorePool {
     /// Whether so few stores have memory that an empty one keeps it.
     #[inline]
     pub(crate) fn is_kept_by_stores(&self) -> bool {
-        self.taken.load(Ordering::Relaxed) <= KEEPING_STORES_MAX
+        let spare = self.spare.load(Ordering::Relaxed);
+        self.taken.load(Ordering::Relaxed) <= KEEPING_STORES_MAX + spare
     }
 
-    /// A circuit's store has memory no more: the pool has it, or a spare store.
-    pub(super) fn count_given_back(&self) {
+    /// A store with memory becomes spare. Called under the lock of the pump, as [`count_reused`](StorePool::count_reused) is.
+    pub(super) fn count_spare(&self) {
+        let spare = self.spare.load(Ordering::Relaxed);
+        self.spare.store(spare + 1, Ordering::Relaxed);
+    }
+
+    /// A spare store with memory is a circuit's again.
+    pub(super) fn count_reused(&self) {
+        let spare = self.spare.load(Ordering::Relaxed);
+        self.spare.store(spare.saturating_sub(1), Ordering::Relaxed);
+    }
+
+    /// A store has memory no more: the pool has it.
+    fn count_given_back(&self) {
         self.taken.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// A circuit's store has memory now.
-    pub(super) fn count_taken(&self) {
+    /// A store has memory now.
+    fn count_taken(&self) {
         self.taken.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -302,6 +321,10 @@ mod tests {
     /// Spare stores do not count among those that have memory.
     #[test]
     fn spare_stores_leave_others_their_memory() {
+        let of_circuits = |pool: &StorePool| {
+            let counts = [&pool.taken, &pool.spare].map(|count| count.load(Ordering::Relaxed));
+            counts[0] - counts[1]
+        };
         let pool = StorePool::new(LAYOUT, 1000);
         let mut spare = Vec::new();
         for id in 0..5 {
@@ -311,15 +334,15 @@ mod tests {
             assert!(consumer.make_spare());
             spare.push(consumer);
         }
-        assert_eq!(pool.taken.load(Ordering::Relaxed), 0);
+        assert_eq!(of_circuits(&pool), 0);
         let used = spare.into_iter().map(|consumer| {
             let (mut producer, consumer) = pool.store_of(Some(consumer), AssociationId(9), LAYOUT);
             assert!(producer.append_bytes(&[8; 10]));
             (producer, consumer)
         });
         let used: Vec<_> = used.collect();
-        assert_eq!(pool.taken.load(Ordering::Relaxed), 5);
+        assert_eq!(of_circuits(&pool), 5);
         drop(used);
-        assert_eq!(pool.taken.load(Ordering::Relaxed), 0);
+        assert_eq!(of_circuits(&pool), 0);
     }
 }

@@ -61,14 +61,19 @@ unsafe impl Send for Producer {}
 impl Producer {
     /// The end of a store without bytes, which may have memory.
     pub(super) fn new(ring: Arc<Ring>) -> Producer {
+        let base = ring.base.load(Ordering::Relaxed);
         Producer {
             permit_start: 0,
             loans: 0,
             lacks_memory: false,
             reserved: None,
-            base: ring.base.load(Ordering::Relaxed),
+            base,
             head: 0,
-            limit: 0,
+            // With memory it has room for as much as needs no permit.
+            limit: match base.is_null() {
+                true => 0,
+                false => ring.capacity().min(PERMIT_FREE_BYTES),
+            },
             offset: ring.layout.header,
             room: ring.layout.payload,
             ring,

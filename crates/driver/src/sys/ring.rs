@@ -265,8 +265,17 @@ impl Ring {
     #[inline]
     fn slot_offset(&self, slot: u64) -> usize {
         let layout = self.layout;
-        let slot = (slot - self.first_slot.load(Ordering::Relaxed)) % self.slots;
+        let slot = remainder(slot - self.first_slot.load(Ordering::Relaxed), self.slots);
         slot as usize * layout.packet() + layout.header
+    }
+}
+
+/// `number` modulo `divisor`. It is often less, and found to be without a division.
+#[inline]
+fn remainder(number: u64, divisor: u64) -> u64 {
+    match number < divisor {
+        true => number,
+        false => number % divisor,
     }
 }
 
@@ -322,7 +331,7 @@ impl Consumer {
         if ring.has_memory() {
             let is_short = ring.producer.head.load(Ordering::Relaxed) <= SHORT_BYTES;
             match is_short || ring.pool.is_kept_by_stores() {
-                true => ring.pool.count_given_back(),
+                true => ring.pool.count_spare(),
                 false => ring.release_memory(),
             }
         }
@@ -338,7 +347,7 @@ impl Consumer {
     ) -> Option<Producer> {
         let ring = Arc::get_mut(&mut self.ring)?;
         if ring.has_memory() {
-            ring.pool.count_taken();
+            ring.pool.count_reused();
         }
         ring.restart(id, layout, slots);
         self.released = RangeSet::new();
@@ -426,6 +435,21 @@ impl Consumer {
         }
     }
 
+    /// The bytes of `payload`, if they lie in one piece, and none of them is lent.
+    ///
+    /// # Panics
+    ///
+    /// As [`gather`](Consumer::gather).
+    #[inline]
+    pub fn in_one_piece(&self, payload: &Range<u64>) -> Option<IoSlice<'_>> {
+        if self.is_lent(payload) {
+            return None;
+        }
+        let piece = self.octet_ranges(payload).next()?;
+        let is_whole = piece.len() as u64 == payload.end - payload.start;
+        is_whole.then(|| self.io_slice(piece))
+    }
+
     /// Finds the octets of `payload`, slot by slot.
     ///
     /// # Panics
@@ -441,8 +465,10 @@ impl Consumer {
         self.assert_not_withdrawn(payload);
         let slot_len = self.ring.layout.payload as u64;
         let mut left = payload.end.saturating_sub(payload.start);
-        let mut slot = payload.start / slot_len;
-        let mut inside = payload.start % slot_len;
+        let (mut slot, mut inside) = match payload.start < slot_len {
+            true => (0, payload.start),
+            false => (payload.start / slot_len, payload.start % slot_len),
+        };
         std::iter::from_fn(move || {
             let len = left.min(slot_len - inside);
             let start = (len > 0).then(|| self.ring.slot_offset(slot) + inside as usize)?;

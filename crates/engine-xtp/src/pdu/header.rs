@@ -183,6 +183,14 @@ impl Header {
         octets_of([key, kind, check | rest, seq])
     }
 
+    /// Encodes the header, in which `check` is 0, with a checksum over itself and octets behind it of this sum.
+    #[inline]
+    pub(crate) fn emit_with_sum(&self, sum_behind: u16) -> [u8; HEADER_LEN] {
+        let [key, kind, rest, seq] = self.words();
+        let sum = checksum::combine(sum_of([key, kind, rest, seq]), HEADER_LEN, sum_behind);
+        octets_of([key, kind, u64::from(!sum) << 48 | rest, seq])
+    }
+
     /// Encodes the header in front of `body`, with its length and a checksum over both.
     #[inline]
     pub(super) fn emit_before<const LEN: usize>(&self, body: &[u8; LEN]) -> [u8; HEADER_LEN] {
@@ -191,13 +199,7 @@ impl Header {
             check: 0,
             ..*self
         };
-        let [key, kind, rest, seq] = header.words();
-        let sum = checksum::combine(
-            sum_of([key, kind, rest, seq]),
-            HEADER_LEN,
-            checksum::sum(body),
-        );
-        octets_of([key, kind, u64::from(!sum) << 48 | rest, seq])
+        header.emit_with_sum(checksum::sum(body))
     }
 
     fn cmd(&self) -> u32 {

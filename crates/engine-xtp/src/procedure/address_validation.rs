@@ -122,7 +122,7 @@ pub(crate) fn handle_returned_cookie(
         traffic.service(),
         packet.len(),
     )?;
-    let added = xtp.table.add(from, now, &mut xtp.state.keys);
+    let added = xtp.table.add(from, now, &mut xtp.state);
     let slot = added.ok_or(Reject::NoRoom)?;
     xtp.table.set_cookie(slot, cookie);
     xtp.table.index_peer(from, key, slot);

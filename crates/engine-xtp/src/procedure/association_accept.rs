@@ -87,7 +87,7 @@ pub(crate) fn add(
     (from, key): (Address, Key),
     opening: &Opening<'_>,
 ) -> Result<usize, Reject> {
-    let added = xtp.table.add(from, now, &mut xtp.state.keys);
+    let added = xtp.table.add(from, now, &mut xtp.state);
     let slot = added.ok_or(Reject::NoRoom)?;
     xtp.table.index_peer(from, key, slot);
     let table = &mut xtp.table;
@@ -138,7 +138,7 @@ pub(crate) fn accept(
     ctx.rx.res_requested = header.options.has(Options::RES);
     // Without a value of its own, a responder takes the peer's priority (0007, Priority).
     let asked = header.options.has(Options::SORT).then_some(header.sort);
-    ctx.sort = ep.config.sort.or(asked);
+    ctx.sort = ctx.sort.or(asked);
     init_context(ctx, ep, now);
     apply_peer_limits(ctx, ep, now, opening.traffic);
     if ctx.is_one_way() {

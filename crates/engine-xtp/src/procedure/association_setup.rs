@@ -8,8 +8,8 @@ use crate::endpoint_state::{EndpointState, plain_header};
 use crate::numbers::SyncNumber;
 use crate::opening::{ContextState, FirstPacket, LimitsReport, OpenReport};
 use crate::pdu::{
-    AddressSegment, Endpoints, Format, Header, NamedAddress, Options, Service, TrafficSpec,
-    UNLIMITED,
+    AddressSegment, Endpoints, Format, HEADER_LEN, Header, NamedAddress, Options, Service,
+    TrafficSpec, UNLIMITED,
 };
 use crate::procedure::{data_receive, data_send, path_mtu, status_request};
 use crate::tx::{CongestionControl, PathMtu, with_floor};
@@ -27,7 +27,7 @@ pub(crate) fn do_connect(
         return Err(CommandError::TooManyAssociations);
     }
     let neighbour = xtp.state.config.gateway.unwrap_or(to);
-    let added = xtp.table.add(neighbour, now, &mut xtp.state.keys);
+    let added = xtp.table.add(neighbour, now, &mut xtp.state);
     let slot = added.ok_or(CommandError::TooManyAssociations)?;
     let ctx = xtp
         .table
@@ -67,29 +67,37 @@ fn start(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     }
 }
 
+/// Gives a new context what all of an endpoint begin with: its configuration, which stays as it is but for what
+/// [`live`](crate::live) changes.
+pub(crate) fn prepare(ctx: &mut Context, ep: &EndpointState) {
+    let config = &ep.config;
+    ctx.sort = config.sort;
+    ctx.accepted_rate = config.imposed_rate();
+    ctx.tx.limits.own = config.own_rate();
+    ctx.tx.queue.alloc = config.initial_window;
+    ctx.tx.payload_max = ep.payload_max();
+    ctx.tx.path = PathMtu::new(config.packet_len, ep.payload_max());
+    ctx.tx.congestion = CongestionControl::new(config.congestion, ep.payload_max());
+    schedule_limits(ctx, ep);
+}
+
 /// Initialises the context of either side before the first packet.
 pub(super) fn init_context(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     if ctx.initiator {
         let random = || ep.rng.next_u64() as u32;
         ctx.seq_base = ep.codec.first_number(ep.config.initial_seq, random);
     }
-    ctx.sort = ctx.sort.or(ep.config.sort);
     ctx.options = ep
         .service_options(ctx.service)
         .with(Options::SORT, ctx.sort.is_some());
     ep.uses_sort |= ctx.sort.is_some();
-    ctx.accepted_rate = ep.config.imposed_rate();
-    ctx.tx.limits.own = ep.config.own_rate();
     ctx.tx.sync = SyncNumber(ep.rng.next_u64() as u32);
     ctx.tx.first_sync = ctx.tx.sync;
     ctx.tx.saved_sync = Some(ctx.tx.sync);
-    ctx.tx.queue.alloc = ep.config.initial_window;
-    ctx.tx.payload_max = ep.payload_max();
-    ctx.tx.path = PathMtu::new(ep.config.packet_len, ep.payload_max());
-    schedule_limits(ctx, ep);
     ctx.rx.advertised_alloc = data_receive::next_alloc(ctx, ep);
-    ctx.tx.congestion = CongestionControl::new(ep.config.congestion, ep.payload_max());
-    ctx.tx.apply_rate_limits(now);
+    if ctx.tx.limits.own.is_some() {
+        ctx.tx.apply_rate_limits(now);
+    }
     status_request::start_ctimer(ctx, ep, now);
 }
 
@@ -125,6 +133,11 @@ pub(crate) fn transmit_first(
     let scratch = &mut ep.scratch;
     ep.codec
         .push_first(batch, &header, &context, (address, traffic), user, scratch);
+    // Without limits it is of 4.0, and stands in the scratch buffer.
+    if matches!(traffic, TrafficSpec::Plain(..)) && ctx.route.is_none() {
+        let segments = &ep.scratch[HEADER_LEN..];
+        ep.called_segments.record((ctx.peer, ctx.service), segments);
+    }
     let first = FirstPacket::Sent(data_len);
     ctx.state = ContextState::Opening { first, explicit };
     let octets = batch.len_of_last() as u64;
@@ -175,7 +188,7 @@ fn is_explicit(ctx: &Context) -> bool {
     matches!(ctx.state, ContextState::Opening { explicit: true, .. })
 }
 
-fn first_options(ctx: &mut Context, len: u64) -> Options {
+pub(super) fn first_options(ctx: &mut Context, len: u64) -> Options {
     let wclose = ctx.closing.is_finishing() && len == ctx.tx.queue.submitted && !is_explicit(ctx);
     let datagram = ctx.service == Service::Datagram;
     let message = len > 0 && ctx.tx.queue.message_ends.next_after(len - 1) == Some(len);
@@ -243,7 +256,7 @@ fn address_segment(to: Address, ep: &EndpointState) -> AddressSegment<'static> {
 }
 
 /// With fewer user bytes FIRST is shorter than the TCNTL that answers it.
-const FIRST_DATA_MIN: u64 = 16;
+pub(super) const FIRST_DATA_MIN: u64 = 16;
 
 /// Whether FIRST would be shorter than the TCNTL that answers it.
 fn is_first_short(ctx: &Context) -> bool {

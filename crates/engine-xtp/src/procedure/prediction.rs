@@ -4,6 +4,7 @@
 //! come next, and says nothing else, or that these are all (the idea is Van Jacobson's, for TCP). What is as predicted does
 //! here what the general way does; whatever is not is left to that, before anything changed.
 
+mod first;
 mod opening;
 
 use crate::closing::SendingEnd;
@@ -22,6 +23,7 @@ use core::ops::Range;
 use engine::{
     Address, Batch, Bytes, Deliveries, Delivery, Framing, Instant, Note, Received, Store,
 };
+pub(crate) use first::CalledSegments;
 pub(crate) use opening::LastOpening;
 
 /// Options of DATA in order that change nothing, and the end of a message.
@@ -193,8 +195,8 @@ fn awaits_data(ctx: &Context) -> bool {
         && !rx.is_full
 }
 
-/// Puts into `batch` what `ctx` may send, if that is nothing, or one packet of DATA that asks for nothing, or ends the
-/// stream; false if it is for the general way.
+/// Puts into `batch` what `ctx` may send, if that is nothing, or one packet: a FIRST as the last one, DATA that ask for
+/// nothing, or that end the stream; false if it is for the general way.
 #[inline]
 pub(crate) fn transmit(
     ctx: &mut Context,
@@ -202,14 +204,21 @@ pub(crate) fn transmit(
     now: Instant,
     batch: &mut Batch,
 ) -> bool {
-    if !ep.predicts || !is_usual(ctx) {
+    if !ep.predicts {
+        return false;
+    }
+    let opens = first::may_open(ctx, ep);
+    if !opens && !is_usual(ctx) {
         return false;
     }
     if ctx.tx.queue.next_seq < ctx.tx.queue.submitted {
-        if !may_leave_alone(ctx, ep) {
+        if opens {
+            first::push(ctx, ep, now, batch);
+        } else if may_leave_alone(ctx, ep) {
+            push_data(ctx, ep, now, batch);
+        } else {
             return false;
         }
-        push_data(ctx, ep, now, batch);
         // Where others wait their turn, it goes behind them, as the general way has it. It has nothing more to send.
         if ep.ready_queue.len() > 0 {
             ctx.mark_ready(ep);

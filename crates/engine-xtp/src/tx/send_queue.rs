@@ -211,7 +211,11 @@ impl SendQueue {
         }
         let known = self.slot_boundary;
         if start >= known || start + slot < known {
-            self.slot_boundary = (start / slot + 1) * slot;
+            let before = match start < slot {
+                true => 0,
+                false => start / slot * slot,
+            };
+            self.slot_boundary = before + slot;
         }
         let aligned = start + slot == self.slot_boundary;
         if !aligned && rules.framing == Framing::Stream && end - start < ALIGN_MIN_SLOTS * slot {

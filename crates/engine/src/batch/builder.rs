@@ -86,8 +86,7 @@ impl<'a> PacketBuilder<'a> {
         });
         debug_assert!(batch.len_of_last() <= batch.packet_len());
         if batch.packets.len() == 1 {
-            let by_octets = batch.octets_max / batch.packet_len().max(1);
-            batch.limit = batch.packets_max.min(by_octets).max(1);
+            batch.limit = batch.limit_of(batch.packet_len());
         }
     }
 }

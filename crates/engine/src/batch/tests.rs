@@ -219,3 +219,30 @@ fn seal_covers_user_bytes_and_the_checksum_covers_the_seal() {
     crc.update(&plain);
     assert_eq!(summed[4..8], crc.finish().to_le_bytes());
 }
+
+#[test]
+fn plain_packets_are_written_as_others_are() {
+    let mut random = SplitMix64::new(5);
+    let (mut plain, mut others) = (0, 0);
+    for _ in 0..2000 {
+        let integrity = match random.below(3) {
+            0 => Integrity::None,
+            1 => Integrity::Internet { at: 2 },
+            _ => Integrity::Crc32c { at: 0 },
+        };
+        let mut batch = Batch::new(1);
+        draw(&mut random, &mut batch, integrity);
+        let expected = written(&batch, &batch.packets()[0]);
+        let Some(packet) = batch.plain_packet() else {
+            others += 1;
+            continue;
+        };
+        plain += 1;
+        let mut bytes = Vec::new();
+        copy(STORE, &packet.user, &mut bytes);
+        let mut octets = vec![0xee; 5];
+        packet.write(&bytes, &mut octets);
+        assert_eq!(octets.split_off(5), expected, "{batch:?}");
+    }
+    assert!(plain > 50 && others > 50, "{plain} and {others}");
+}

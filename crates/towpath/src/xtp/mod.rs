@@ -41,12 +41,12 @@
 //! let server = Endpoint::bind("127.0.0.1:0".parse()?, &EndpointConfig::default())?;
 //! server.listen(true);
 //! let address = server.local_addr();
-//! let serving = std::thread::spawn(move || -> std::io::Result<()> {
-//!     let mut circuit = server.accept(limit)?;
+//! let serving = std::thread::spawn(move || -> std::io::Result<Endpoint> {
 //!     let mut request = [0; 64];
-//!     let len = circuit.recv_all(&mut request, limit)?;
-//!     circuit.send_last(&request[..len], limit)?;
-//!     circuit.close(limit)
+//!     let (circuit, len) = server.accept_request(&mut request, limit)?;
+//!     circuit.reply(&request[..len], limit)?;
+//!     // The reply is repeated for as long as the endpoint lives.
+//!     Ok(server)
 //! });
 //!
 //! let client = Endpoint::bind("127.0.0.1:0".parse()?, &EndpointConfig::default())?;
@@ -106,6 +106,7 @@ pub use lend::{Buffer, LendError, LendOutcome, ReturnedBuffer};
 pub use live::LiveOption;
 pub use shortcut::Shortcut;
 pub use supervision::{Opening, OpeningRequest, Refusal};
+pub use transactions::AcceptedRequest;
 pub use wire::trace::TraceLog;
 pub use wire_shortcut::RingReport;
 

@@ -1,8 +1,10 @@
 //! Transactions of XTP as a library.
 
 use crate::files::endpoint;
+use std::io::ErrorKind;
 use std::thread;
 use std::time::{Duration, Instant};
+use towpath::xtp::{Endpoint, EndpointConfig};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -56,9 +58,10 @@ fn transactions_of_several_threads_end_without_another_call() {
     let serving = thread::spawn(move || {
         let mut request = [0; 64];
         for _ in 0..THREADS * EACH {
-            let mut circuit = server.accept(LIMIT).expect("a request");
-            let len = circuit.recv_all(&mut request, LIMIT).expect("all of it");
-            circuit.send_last(&request[..len], LIMIT).expect("room");
+            let (circuit, len) = server
+                .accept_request(&mut request, LIMIT)
+                .expect("a request");
+            circuit.reply(&request[..len], LIMIT).expect("room");
         }
         server
     });
@@ -83,5 +86,133 @@ fn transactions_of_several_threads_end_without_another_call() {
             "the last acknowledgement stays away"
         );
         thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Answers `count` requests, of which a buffer of `room` bytes takes the beginning, with their length and that beginning.
+fn serve(server: Endpoint, room: usize, count: usize) -> thread::JoinHandle<Endpoint> {
+    thread::spawn(move || {
+        let mut request = vec![0; room];
+        for _ in 0..count {
+            let (circuit, len) = server
+                .accept_request(&mut request, LIMIT)
+                .expect("a request");
+            let mut reply = (len as u32).to_be_bytes().to_vec();
+            reply.extend_from_slice(&request[..len.min(room)]);
+            circuit.reply(&reply, LIMIT).expect("room");
+        }
+        server
+    })
+}
+
+/// What [`serve`] answers.
+fn reply_to(request: &[u8], room: usize) -> Vec<u8> {
+    let mut reply = (request.len() as u32).to_be_bytes().to_vec();
+    reply.extend_from_slice(&request[..request.len().min(room)]);
+    reply
+}
+
+#[test]
+fn requests_come_whole_whatever_their_length() {
+    // Of nothing, one packet, several, and more than a buffer takes.
+    let lengths = [0, 1, 64, 1000, 1400, 1500, 5000, 100_000];
+    for room in [0, 100, 200_000] {
+        for bind in [Endpoint::bind, Endpoint::bind_messages] {
+            let bound = || {
+                let local = "127.0.0.1:0".parse().expect("an address");
+                bind(local, &EndpointConfig::default()).expect("an endpoint")
+            };
+            let (client, server) = (bound(), bound());
+            server.listen(true);
+            let address = server.local_addr();
+            let serving = serve(server, room, lengths.len());
+            let mut reply = vec![0; 200_000];
+            for len in lengths {
+                let request: Vec<u8> = (0..len).map(|at| at as u8).collect();
+                let got = client
+                    .transact(address, &request, &mut reply, LIMIT)
+                    .expect("a reply");
+                assert!(reply[..got] == reply_to(&request, room), "{len} in {room}");
+            }
+            drop(serving.join().expect("no panic"));
+        }
+    }
+}
+
+#[test]
+fn requests_come_in_the_order_of_their_openings() {
+    const COUNT: usize = 20;
+    let (client, server) = (endpoint(), endpoint());
+    server.listen(true);
+    let address = server.local_addr();
+    // All of them wait to be accepted.
+    let mut circuits: Vec<_> = (0..COUNT)
+        .map(|number| {
+            client
+                .begin_transaction(address, &[number as u8; 64])
+                .expect("room")
+        })
+        .collect();
+    let mut request = [0; 64];
+    for number in 0..COUNT {
+        let (circuit, len) = server.accept_request(&mut request, LIMIT).expect("one");
+        assert_eq!(request[..len], [number as u8; 64]);
+        circuit.reply(&request[..len], LIMIT).expect("room");
+    }
+    for (number, circuit) in circuits.iter_mut().enumerate() {
+        let mut reply = [0; 64];
+        let len = circuit.recv_all(&mut reply, LIMIT).expect("a reply");
+        assert_eq!(reply[..len], [number as u8; 64]);
+    }
+}
+
+#[test]
+fn a_request_in_pieces_is_awaited_and_one_that_breaks_off_ends_only_its_own_circuit() {
+    let (client, server) = (endpoint(), endpoint());
+    server.listen(true);
+    let address = server.local_addr();
+    let asking = thread::spawn(move || {
+        let mut broken = client.begin_connect(address).expect("room");
+        broken.send(&[1; 64], LIMIT).expect("room");
+        broken.flush().expect("a packet");
+        broken.abort().expect("a packet");
+        let mut slow = client.begin_connect(address).expect("room");
+        for piece in 0..4 {
+            slow.send(&[piece; 50], LIMIT).expect("room");
+            slow.flush().expect("a packet");
+            thread::sleep(Duration::from_millis(20));
+        }
+        slow.finish().expect("a packet");
+        let mut reply = [0; 300];
+        let len = slow.recv_all(&mut reply, LIMIT).expect("a reply");
+        reply[..len].to_vec()
+    });
+    let mut request = [0; 300];
+    let mut failures = 0;
+    loop {
+        match server.accept_request(&mut request, LIMIT) {
+            Ok((circuit, len)) => {
+                circuit.reply(&request[..len], LIMIT).expect("room");
+                break;
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}");
+                failures += 1;
+            }
+        }
+    }
+    assert_eq!(failures, 1, "the one that was aborted");
+    let expected: Vec<u8> = (0..4).flat_map(|piece| [piece; 50]).collect();
+    assert_eq!(asking.join().expect("no panic"), expected);
+}
+
+#[test]
+fn without_a_request_its_wait_ends() {
+    let server = endpoint();
+    server.listen(true);
+    for limit in [Duration::ZERO, Duration::from_millis(20)] {
+        let error = server.accept_request(&mut [0; 64], limit).err();
+        let kind = error.map(|error| error.kind());
+        assert_eq!(kind, Some(ErrorKind::TimedOut), "{limit:?}");
     }
 }
