@@ -15,8 +15,8 @@ use crate::waiter::Waiter;
 use crate::wakeup::Helper;
 use crate::watch::Watch;
 use engine::{Address, AssociationId, Associations, CommandError, Instant, Layer};
-use request::Accepted;
 pub use request::OpenRequest;
+use request::{Accepted, RequestEnd};
 use std::io;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
@@ -282,7 +282,21 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
                     "no peer opened a circuit",
                 ));
             }
-            pump = self.wait_for_arrival(pump, &mut now, left, place)?;
+            pump = match self.wait_for_arrival(pump, &mut now, left, place) {
+                Ok(pump) => pump,
+                Err(error) => {
+                    self.leave_opened(place);
+                    return Err(error);
+                }
+            };
+        }
+    }
+
+    /// Ends a circuit whose user gets an error instead.
+    #[cold]
+    fn leave_opened(&self, place: &mut RequestCopy<'_>) {
+        if let Some(opened) = place.opened.take() {
+            drop(self.request(opened.peer, RequestEnd::Single(opened.id)));
         }
     }
 

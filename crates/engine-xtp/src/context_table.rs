@@ -45,7 +45,7 @@ pub(crate) struct ContextTable {
     slots: Vec<Slot>,
     free: Vec<u32>,
     by_association: SlotIndex,
-    /// Result of the last lookup by association: commands come in bursts.
+    /// Result of the last lookup by association, or the last one that was added: commands come in bursts.
     last_by_association: u32,
     /// Contexts of responders by the initiator's key and address.
     by_peer: PeerIndex,
@@ -131,6 +131,7 @@ impl ContextTable {
         let context = self.spare.place((id, slot, key), peer, now, ep);
         self.slots[slot as usize] = Slot::Active(context);
         self.by_association.insert(association_hash(id), slot);
+        self.last_by_association = slot;
         self.active += 1;
         Some(slot as usize)
     }

@@ -26,7 +26,7 @@ pub struct OpenRequest<'a, E: Associations, W: Wire> {
 }
 
 /// What a reply is sent on.
-enum RequestEnd<E: Associations, W: Wire> {
+pub(super) enum RequestEnd<E: Associations, W: Wire> {
     /// The request came in one packet, and is all that its peer sends: the circuit has no store yet.
     Single(AssociationId),
     Circuit(Box<Circuit<E, W>>),
@@ -151,7 +151,7 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
     }
 
     #[inline]
-    fn request(&self, peer: Address, end: RequestEnd<E, W>) -> OpenRequest<'_, E, W> {
+    pub(super) fn request(&self, peer: Address, end: RequestEnd<E, W>) -> OpenRequest<'_, E, W> {
         OpenRequest {
             endpoint: self,
             peer,
