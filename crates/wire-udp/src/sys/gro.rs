@@ -103,6 +103,7 @@ pub(super) fn receive_message<T>(
 /// Receives as [`receive_coalesced_with`] does, with recvfrom, which is cheaper than recvmsg and
 /// does not report the segment size: `segment_size` is the length of the whole arrival.
 /// Errors are those of [`receive_coalesced`].
+#[inline]
 pub fn receive_plain_with(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8],
