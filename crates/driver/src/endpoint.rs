@@ -247,8 +247,9 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
         Ok(circuit)
     }
 
-    /// Waits up to `limit` for a circuit that a peer opens, and looks at what arrived if that is zero; it goes to `place`, if
-    /// that takes its first bytes. Its errors are those of [`accept`](Endpoint::accept).
+    /// Waits up to `limit` for a circuit that a peer opens, and looks at what arrived if that is zero. `place` takes one that is
+    /// opened meanwhile, with its first bytes; others come from the accept queue.
+    /// Errors are those of [`accept`](Endpoint::accept).
     #[inline]
     fn await_opening(
         &self,

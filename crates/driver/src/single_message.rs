@@ -5,7 +5,7 @@
 
 use crate::circuit::Circuit;
 use crate::pump::{DirectCopy, Pump};
-use crate::shared::{EndpointHandle, PumpGuard};
+use crate::shared::{EndpointHandle, EndpointShared, PumpGuard};
 use crate::sys::Producer;
 use engine::{Address, AssociationId, Associations, Framing, Instant};
 use std::io;
@@ -69,7 +69,7 @@ impl<'a, E: Associations, W: Wire> SingleMessage<'a, E, W> {
         answer: &mut [u8],
         limit: Duration,
     ) -> io::Result<usize> {
-        let shared = &***self.shared;
+        let shared: &'a EndpointShared<E, W> = self.shared;
         let has_other_work = shared.pool.permits.has_unnotified() || limit.is_zero();
         if has_other_work || !pump.may_copy_direct(self.id) {
             return self.into_delaying_circuit(pump).recv_all(answer, limit);

@@ -154,11 +154,11 @@ fn serve_xtp(cpu: &str, busy: bool) -> Outcome<()> {
     end_with_input();
     let mut request = [0; 4096];
     loop {
-        let (circuit, len) = match endpoint.accept_request(&mut request, LIMIT) {
+        let (accepted, len) = match endpoint.accept_request(&mut request, LIMIT) {
             Err(error) if error.kind() == io::ErrorKind::TimedOut => continue,
             other => other?,
         };
-        circuit.reply(&request[..len], LIMIT)?;
+        accepted.reply(&request[..len], LIMIT)?;
     }
 }
 

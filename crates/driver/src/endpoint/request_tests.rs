@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use wire::{Taken, Wire};
+use wire::Wire;
 use wire_udp::UdpWire;
 
 /// Longest wait of a test.
@@ -22,31 +22,15 @@ struct BreakableWire {
     is_broken: Arc<AtomicBool>,
 }
 
-impl BreakableWire {
-    fn check(&self) -> io::Result<()> {
-        match self.is_broken.load(Ordering::Relaxed) {
-            true => Err(io::Error::other("the wire is broken")),
-            false => Ok(()),
-        }
-    }
-}
-
 impl Wire for BreakableWire {
     fn send(&mut self, path: Path, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
-        self.check()?;
-        self.wire.send(path, slices, segment_size)
+        match self.is_broken.load(Ordering::Relaxed) {
+            true => Err(io::Error::other("the wire is broken")),
+            false => self.wire.send(path, slices, segment_size),
+        }
     }
 
-    fn send_by_reference(
-        &mut self,
-        path: Path,
-        slices: &[IoSlice<'_>],
-        segment_size: usize,
-    ) -> io::Result<Taken> {
-        self.check()?;
-        self.wire.send_by_reference(path, slices, segment_size)
-    }
-
+    wire::lacks! { references }
     wire::forward! { self => self.wire;
         capabilities receive poll_path_error set_fragmentation path_mtu unanswerable receive_drops set_packet_len
         descriptor has_buffered may_wait join leave receiver

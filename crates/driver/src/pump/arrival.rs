@@ -75,7 +75,14 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             self.handle_packets(now, from, octets, arrival.segment_size);
             return self.queue_deliveries(now, buffer, arrival.len);
         }
-        // One short packet.
+        self.handle_packet(now, arrival, octets);
+        self.queue_short(now, octets);
+        self.recycle_arrival(buffer);
+    }
+
+    /// Gives an arrival that is one packet to the engine.
+    #[inline]
+    pub(super) fn handle_packet(&mut self, now: Instant, arrival: &Arrival, octets: &[u8]) {
         let received = Received {
             path: arrival.path,
             ecn: arrival.ecn,
@@ -83,8 +90,6 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         };
         self.engine
             .handle_packet(now, received, &mut self.deliveries);
-        self.queue_short(now, octets);
-        self.recycle_arrival(buffer);
     }
 
     /// Gives the packets of an arrival to the engine and demultiplexes the deliveries.

@@ -4,7 +4,7 @@
 //! it and its user has a buffer at hand, bytes of a stream that arrive in one short packet are copied there at once.
 
 use super::{Pump, recycle};
-use engine::{AssociationId, Associations, Bytes, Delivery, Instant, Received};
+use engine::{AssociationId, Associations, Bytes, Delivery, Instant};
 use std::io;
 use wire::{Arrival, Wire};
 
@@ -115,17 +115,8 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             }
             other => return self.handle_arrival(now, buffer, other),
         };
-        self.settled_at = None;
-        self.last_at = now;
-        self.arrivals += 1;
         let octets = &buffer[..arrival.len];
-        let received = Received {
-            path: arrival.path,
-            ecn: arrival.ecn,
-            octets,
-        };
-        self.engine
-            .handle_packet(now, received, &mut self.deliveries);
+        self.handle_short(now, &arrival, octets);
         match place.take(&self.deliveries.bytes, octets) {
             Some(len) => {
                 self.deliveries.bytes.clear();
@@ -137,6 +128,15 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         self.drain_events(now);
         self.publish_changes();
         Ok(true)
+    }
+
+    /// Gives an arrival that is one short packet to the engine, past [`handle_arrival`](Pump::handle_arrival).
+    #[inline]
+    pub(super) fn handle_short(&mut self, now: Instant, arrival: &Arrival, octets: &[u8]) {
+        self.settled_at = None;
+        self.last_at = now;
+        self.arrivals += 1;
+        self.handle_packet(now, arrival, octets);
     }
 }
 

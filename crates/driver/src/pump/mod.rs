@@ -1,8 +1,7 @@
 //! The loop body: feeds an engine from a wire, and the wire from the engine.
 //!
-//! `arrival` receives; `inbox` keeps what users have not read, `direct_copy` and `request_copy` hand it to one who
-//! waits, `transmit` sends,
-//! and `events` applies the engine's events.
+//! `arrival` receives; `inbox` keeps what users have not read, `direct_copy` and `request_copy` hand it to one who waits,
+//! `transmit` sends, and `events` applies the engine's events.
 
 mod arrival;
 mod direct_copy;

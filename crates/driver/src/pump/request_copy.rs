@@ -3,9 +3,9 @@
 //! A circuit that a peer opens waits in the accept queue, and what it brought in a chunk, until a user takes both. Where
 //! nothing waits in front of it and a user has a buffer at hand, it has neither: its user gets it with its first bytes.
 
+use super::Pump;
 use super::direct_copy::{is_one_short, only_bytes};
-use super::{Pump, mark_changed};
-use engine::{Address, AssociationId, Associations, Event, Framing, Instant, Received};
+use engine::{Address, AssociationId, Associations, Event, Framing, Instant};
 use std::io;
 use wire::{Arrival, Wire};
 
@@ -45,17 +45,8 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             }
             other => return self.handle_arrival(now, buffer, other),
         };
-        self.settled_at = None;
-        self.last_at = now;
-        self.arrivals += 1;
         let octets = &buffer[..arrival.len];
-        let received = Received {
-            path: arrival.path,
-            ecn: arrival.ecn,
-            octets,
-        };
-        self.engine
-            .handle_packet(now, received, &mut self.deliveries);
+        self.handle_short(now, &arrival, octets);
         let first = self.engine.poll_event();
         let opened = self.take_request(first.as_ref(), octets, place.buffer);
         place.opened = opened;
@@ -112,20 +103,8 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         self.events += 1;
         self.engine.consume(now, id, len as u64);
         self.learn_path_mtu(now, id, peer);
-        let state = self.circuits.get_or_default(id);
-        state.connected = true;
-        while let Some(event) = self.engine.poll_event() {
-            match event {
-                Event::Finished(of) if of == id => {
-                    self.events += 1;
-                    if let Some(state) = self.circuits.get_mut(id) {
-                        state.finished = true;
-                        mark_changed(&mut self.changed, id, state);
-                    }
-                }
-                other => self.handle_events(now, &other),
-            }
-        }
+        self.circuits.get_or_default(id).connected = true;
+        self.drain_events(now);
         self.publish_changes();
     }
 }

@@ -37,6 +37,37 @@ const PLAIN: u32 = Options::NOCHECK.0
 /// Options of DATA that end a stream, acknowledge all, or ask for the receiver's state: as the reply of a transaction has them.
 const CLOSE_OR_REQUEST: u32 = Options::WCLOSE.0 | Options::RCLOSE.0 | Options::SREQ.0;
 
+/// Longest segments that are kept: an address of 40 octets and limits of 24.
+const SEGMENTS_MAX: usize = 64;
+
+/// What a FIRST had between its header and its user bytes, an address segment and a traffic specifier.
+#[derive(Debug)]
+struct KeptSegments {
+    octets: [u8; SEGMENTS_MAX],
+    len: usize,
+}
+
+impl Default for KeptSegments {
+    fn default() -> KeptSegments {
+        KeptSegments {
+            octets: [0; SEGMENTS_MAX],
+            len: 0,
+        }
+    }
+}
+
+impl KeptSegments {
+    /// Keeps `segments`; false, and nothing is changed, if they are too long.
+    fn keep(&mut self, segments: &[u8]) -> bool {
+        let Some(octets) = self.octets.get_mut(..segments.len()) else {
+            return false;
+        };
+        octets.copy_from_slice(segments);
+        self.len = segments.len();
+        true
+    }
+}
+
 /// DATA of 4.0 with the receiver's key and user bytes, and no other options than [`PLAIN`] and [`CLOSE_OR_REQUEST`].
 struct PlainData<'a> {
     packet: &'a [u8],

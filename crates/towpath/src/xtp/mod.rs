@@ -43,8 +43,8 @@
 //! let address = server.local_addr();
 //! let serving = std::thread::spawn(move || -> std::io::Result<Endpoint> {
 //!     let mut request = [0; 64];
-//!     let (circuit, len) = server.accept_request(&mut request, limit)?;
-//!     circuit.reply(&request[..len], limit)?;
+//!     let (accepted, len) = server.accept_request(&mut request, limit)?;
+//!     accepted.reply(&request[..len], limit)?;
 //!     // The reply is repeated for as long as the endpoint lives.
 //!     Ok(server)
 //! });

@@ -58,10 +58,10 @@ fn transactions_of_several_threads_end_without_another_call() {
     let serving = thread::spawn(move || {
         let mut request = [0; 64];
         for _ in 0..THREADS * EACH {
-            let (circuit, len) = server
+            let (accepted, len) = server
                 .accept_request(&mut request, LIMIT)
                 .expect("a request");
-            circuit.reply(&request[..len], LIMIT).expect("room");
+            accepted.reply(&request[..len], LIMIT).expect("room");
         }
         server
     });
@@ -94,12 +94,12 @@ fn serve(server: Endpoint, room: usize, count: usize) -> thread::JoinHandle<Endp
     thread::spawn(move || {
         let mut request = vec![0; room];
         for _ in 0..count {
-            let (circuit, len) = server
+            let (accepted, len) = server
                 .accept_request(&mut request, LIMIT)
                 .expect("a request");
             let mut reply = (len as u32).to_be_bytes().to_vec();
             reply.extend_from_slice(&request[..len.min(room)]);
-            circuit.reply(&reply, LIMIT).expect("room");
+            accepted.reply(&reply, LIMIT).expect("room");
         }
         server
     })
@@ -155,9 +155,9 @@ fn requests_come_in_the_order_of_their_openings() {
         .collect();
     let mut request = [0; 64];
     for number in 0..COUNT {
-        let (circuit, len) = server.accept_request(&mut request, LIMIT).expect("one");
+        let (accepted, len) = server.accept_request(&mut request, LIMIT).expect("one");
         assert_eq!(request[..len], [number as u8; 64]);
-        circuit.reply(&request[..len], LIMIT).expect("room");
+        accepted.reply(&request[..len], LIMIT).expect("room");
     }
     for (number, circuit) in circuits.iter_mut().enumerate() {
         let mut reply = [0; 64];
@@ -191,8 +191,8 @@ fn a_request_in_pieces_is_awaited_and_one_that_breaks_off_ends_only_its_own_circ
     let mut failures = 0;
     loop {
         match server.accept_request(&mut request, LIMIT) {
-            Ok((circuit, len)) => {
-                circuit.reply(&request[..len], LIMIT).expect("room");
+            Ok((accepted, len)) => {
+                accepted.reply(&request[..len], LIMIT).expect("room");
                 break;
             }
             Err(error) => {

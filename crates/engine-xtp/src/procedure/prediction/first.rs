@@ -3,6 +3,7 @@
 //! Where a caller asks one service, its openings differ in their keys and user bytes alone: what stands between header and
 //! user bytes was built just before, and its sum is known.
 
+use super::{KeptSegments, SEGMENTS_MAX};
 use crate::codec::internet_checksum;
 use crate::context::Context;
 use crate::endpoint_state::{EndpointState, plain_header};
@@ -12,38 +13,22 @@ use crate::procedure::association_setup::{FIRST_DATA_MIN, first_options};
 use crate::procedure::{data_send, path_mtu, status_request};
 use engine::{Address, Batch, Instant, Store, checksum};
 
-/// Longest segments that are kept: an IPv6 address of 40 octets and a plain traffic specifier of 8.
-const SEGMENTS_MAX: usize = 48;
-
 /// What the last FIRST of 4.0 that was sent had between its header and its user bytes: an address segment and a traffic
 /// specifier without limits.
 #[derive(Debug, Default)]
 pub(crate) struct CalledSegments {
+    /// Whom it called, and for what.
     called: Option<(Address, Service)>,
-    octets: Segments,
-    len: usize,
+    segments: KeptSegments,
     /// Ones' complement sum of them.
     sum: u16,
-}
-
-#[derive(Debug)]
-struct Segments([u8; SEGMENTS_MAX]);
-
-impl Default for Segments {
-    fn default() -> Segments {
-        Segments([0; SEGMENTS_MAX])
-    }
 }
 
 impl CalledSegments {
     /// A FIRST to this peer, for this service, was built with these segments.
     pub(crate) fn record(&mut self, called: (Address, Service), segments: &[u8]) {
-        self.called = None;
-        if let Some(octets) = self.octets.0.get_mut(..segments.len()) {
-            octets.copy_from_slice(segments);
-            (self.len, self.sum) = (segments.len(), checksum::sum(segments));
-            self.called = Some(called);
-        }
+        self.called = self.segments.keep(segments).then_some(called);
+        self.sum = checksum::sum(segments);
     }
 }
 
@@ -66,7 +51,8 @@ pub(super) fn may_open(ctx: &Context, ep: &EndpointState) -> bool {
         && queue.begin_tags.is_empty()
         && queue.end_tags.is_empty()
         && (FIRST_DATA_MIN..=queue.alloc).contains(&len)
-        && HEADER_LEN + ep.called_segments.len + len as usize <= path_mtu::first_len_max(ctx, ep)
+        && HEADER_LEN + ep.called_segments.segments.len + len as usize
+            <= path_mtu::first_len_max(ctx, ep)
 }
 
 /// Puts FIRST with all user bytes into `batch`.
@@ -76,7 +62,7 @@ pub(super) fn push(ctx: &mut Context, ep: &mut EndpointState, now: Instant, batc
     ctx.tx.queue.next_seq = data_len;
     let options = first_options(ctx, data_len);
     let sync = status_request::packet_sync(ctx, ep, now, options);
-    let segments = &ep.called_segments;
+    let CalledSegments { segments, sum, .. } = &ep.called_segments;
     let len = HEADER_LEN + segments.len;
     let header = Header {
         options,
@@ -86,8 +72,8 @@ pub(super) fn push(ctx: &mut Context, ep: &mut EndpointState, now: Instant, batc
         ..plain_header(ctx.key.field(), Format::First)
     };
     let mut octets = [0; HEADER_LEN + SEGMENTS_MAX];
-    octets[..HEADER_LEN].copy_from_slice(&header.emit_with_sum(segments.sum));
-    octets[HEADER_LEN..].copy_from_slice(&segments.octets.0);
+    octets[..HEADER_LEN].copy_from_slice(&header.emit_with_sum(*sum));
+    octets[HEADER_LEN..].copy_from_slice(&segments.octets);
     batch.set_path(ctx.peer, Some(ctx.id));
     let user = 0..data_len;
     batch.push(

@@ -3,7 +3,7 @@
 //! Where a service answers requests, openings differ in their keys and user bytes alone: whom they call and what they ask
 //! for was found right just before. Beyond that, such a FIRST is accepted by what accepts others.
 
-use super::{PLAIN, deliver};
+use super::{KeptSegments, PLAIN, deliver};
 use crate::config::FlowControl;
 use crate::endpoint::Xtp;
 use crate::numbers::{Key, SEQ_MAX, SyncNumber};
@@ -17,36 +17,18 @@ use engine::{Deliveries, Instant, Received};
 /// Options of a FIRST with the beginning of a stream, or with all of it.
 const USUAL: u32 = PLAIN | Options::WCLOSE.0 | Options::SREQ.0;
 
-/// Longest segments that are kept: an address of 40 octets and limits of 24.
-const SEGMENTS_MAX: usize = 64;
-
 /// What the last FIRST of 4.0 that was accepted had between its header and its user bytes: an address segment, which calls
 /// this side, and a traffic specifier.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct LastOpening {
-    octets: [u8; SEGMENTS_MAX],
-    len: usize,
+    segments: KeptSegments,
     traffic: Option<TrafficSpec>,
-}
-
-impl Default for LastOpening {
-    fn default() -> LastOpening {
-        LastOpening {
-            octets: [0; SEGMENTS_MAX],
-            len: 0,
-            traffic: None,
-        }
-    }
 }
 
 impl LastOpening {
     /// A FIRST with these segments, of which `traffic` is the second, was accepted.
     pub(crate) fn record(&mut self, segments: &[u8], traffic: &TrafficSpec) {
-        self.traffic = None;
-        if let Some(octets) = self.octets.get_mut(..segments.len()) {
-            octets.copy_from_slice(segments);
-            (self.len, self.traffic) = (segments.len(), Some(*traffic));
-        }
+        self.traffic = self.segments.keep(segments).then_some(*traffic);
     }
 
     /// The traffic specifier, and how many octets both segments have, if `body` begins with the same ones and has user
@@ -54,8 +36,9 @@ impl LastOpening {
     #[inline]
     fn matching(&self, body: &[u8]) -> Option<(TrafficSpec, usize)> {
         let traffic = self.traffic?;
-        let is_same = body.len() > self.len && body[..self.len] == self.octets[..self.len];
-        is_same.then_some((traffic, self.len))
+        let KeptSegments { octets, len } = &self.segments;
+        let is_same = body.len() > *len && body[..*len] == octets[..*len];
+        is_same.then_some((traffic, *len))
     }
 }
 
